@@ -1,0 +1,77 @@
+"""The bounds of the engine, in one place, each with where its value comes from."""
+
+from __future__ import annotations
+
+from typing import Final, final
+
+from attrs import field, frozen, validators
+
+__all__ = ["Deadline", "Limits"]
+
+KIB: Final = 1024
+MIB: Final = 1024 * KIB
+
+_positive = validators.gt(0)
+
+
+@final
+@frozen(kw_only=True)
+class Limits:
+    """How much of everything one side puts up with. Sizes are bytes, times are seconds."""
+
+    #: One JSON-RPC message. Precedent: gRPC stops at 4 MiB; tool results carry images.
+    message_bytes: int = field(default=16 * MIB, validator=_positive)
+    #: Nesting of arrays and objects. Precedents: MySQL 100, protobuf's JSON parser 100.
+    json_depth: int = field(default=128, validator=_positive)
+    #: An overlong line is discarded to its end; past this many bytes without one the session closes.
+    discard_bytes: int = field(default=64 * MIB, validator=_positive)
+    #: Requests of the peer being served at once in one session; the next one is answered Busy.
+    in_flight: int = field(default=1_000, validator=_positive)
+    #: The same over all sessions of one server.
+    in_flight_total: int = field(default=10_000, validator=_positive)
+    #: Members of one 2025-03-26 batch.
+    batch: int = field(default=100, validator=_positive)
+    #: Bytes waiting to be written on one route before handlers have to wait for room.
+    outbox_bytes: int = field(default=256 * KIB, validator=_positive)
+    #: Answers the reader itself owes (Busy, pong, parse errors); one more closes the session.
+    reader_replies: int = field(default=1_000, validator=_positive)
+    #: User-visible notifications waiting for a handler; then the oldest log messages are dropped.
+    notifications: int = field(default=1_000, validator=_positive)
+    #: Worker threads for sync handlers, in all and for one session.
+    threads: int = field(default=40, validator=_positive)
+    threads_per_session: int = field(default=8, validator=_positive)
+    #: After the end of input, requests already read get this long to finish.
+    eof_grace: float = field(default=1.0, validator=validators.ge(0))
+    #: How long the writer may drain what is queued when a session closes.
+    drain: float = field(default=1.0, validator=validators.ge(0))
+    #: Child processes: between closing stdin and SIGTERM, then to SIGKILL, then to giving up.
+    shutdown_wait: float = field(default=2.0, validator=validators.ge(0))
+    terminate_wait: float = field(default=2.0, validator=validators.ge(0))
+    kill_wait: float = field(default=1.0, validator=validators.ge(0))
+    #: Bytes on a child's stdout that are no JSON-RPC before the client gives up on it.
+    junk_bytes: int = field(default=1 * MIB, validator=_positive)
+    #: How much of a child's stderr is kept for error messages.
+    stderr_tail: int = field(default=8 * KIB, validator=_positive)
+    #: Change notices (``list_changed``) within this time become one.
+    debounce: float = field(default=0.05, validator=validators.ge(0))
+    #: Pages one iterator fetches before it stops with an error.
+    pages: int = field(default=10_000, validator=_positive)
+    #: Answers of one completion. Source: 2025-11-25 server/utilities/completion, at most 100 values.
+    completion_values: int = field(default=100, validator=_positive)
+    #: Cached compiled schemas, and the size of one foreign schema in nodes.
+    schemas: int = field(default=1_000, validator=_positive)
+    schema_nodes: int = field(default=10_000, validator=_positive)
+
+
+@final
+@frozen
+class Deadline:
+    """How long a call may take: *idle* seconds without progress, *cap* seconds in all.
+
+    Each progress notification for the call extends *idle*, never past *cap*. When it
+    runs out the peer is told and ``DeadlineExceeded`` is raised. For everything else
+    use a trio cancel scope. Source: 2025-11-25 basic/lifecycle § Timeouts.
+    """
+
+    idle: float = field(default=30.0, validator=_positive)
+    cap: float = field(default=300.0, validator=_positive)
