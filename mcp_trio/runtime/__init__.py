@@ -1,1 +1,1 @@
-"""."""
+"""The runtime: sessions on nurseries, contexts, admission. The first room that imports trio."""

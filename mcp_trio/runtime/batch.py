@@ -1,0 +1,58 @@
+"""The answers to one batch leave together, as one array (2025-03-26 basic § Batching)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from mcp_trio.wire.jsonrpc import Failure, Result, find_unencodable, Unencodable
+
+if TYPE_CHECKING:
+    from mcp_trio.abc import Route
+
+__all__ = ["BatchRoute"]
+
+
+class BatchRoute:
+    """Collects the answers to a batch's requests; everything else passes straight through."""
+
+    __slots__ = ("_answers", "_missing", "_route")
+
+    def __init__(self, route: Route) -> None:
+        self._route = route
+        self._answers: list[Result | Failure] = []
+        self._missing = 0
+
+    def expect(self) -> None:
+        """One more request of the batch will be answered, or skipped."""
+        self._missing += 1
+
+    @property
+    def full(self) -> bool:
+        """As the route behind it."""
+        return self._route.full
+
+    def send_nowait(self, message: Any, *, eager: bool = False) -> int:
+        """Keep an answer until the last one is there; pass anything else on."""
+        if not isinstance(message, Result | Failure):
+            return self._route.send_nowait(message, eager=eager)
+        found = find_unencodable(message.result if isinstance(message, Result) else message.data)
+        if found is not None:
+            raise Unencodable(*found)
+        self._answers.append(message)
+        self.skip()
+        return 0
+
+    def skip(self) -> None:
+        """One request of the batch needs no answer (it was cancelled), or has got it."""
+        self._missing -= 1
+        if self._missing == 0 and self._answers:
+            answers, self._answers = self._answers, []
+            self._route.send_nowait(answers)
+
+    def unsend(self, ticket: int) -> bool:
+        """As the route behind it."""
+        return self._route.unsend(ticket)
+
+    async def wait_room(self) -> None:
+        """As the route behind it."""
+        await self._route.wait_room()
