@@ -4,9 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from mcp_trio.wire.jsonrpc import Failure, Result, find_unencodable, Unencodable
+from mcp_trio.errors import ErrorCode
+from mcp_trio.wire.jsonrpc import (
+    Batch,
+    Failure,
+    Flaw,
+    Malformed,
+    Result,
+    Unencodable,
+    classify,
+    find_unencodable,
+)
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from mcp_trio.abc import Route
 
 __all__ = ["BatchRoute"]
@@ -22,9 +34,21 @@ class BatchRoute:
         self._answers: list[Result | Failure] = []
         self._missing = 0
 
-    def expect(self) -> None:
-        """One more request of the batch will be answered, or skipped."""
-        self._missing += 1
+    def open(self, batch: Batch, is_answered: Callable[[object], bool]) -> list[object]:
+        """Return the members as messages, after counting the answers they will get.
+
+        All are counted before the first is served: an answer given at once is not the last.
+        """
+        messages: list[object] = []
+        for raw in batch.members:
+            message = classify(raw)
+            if isinstance(message, Batch):
+                message = Malformed(
+                    Flaw.UNPARSABLE, ErrorCode.INVALID_REQUEST, "a batch in a batch"
+                )
+            messages.append(message)
+            self._missing += is_answered(message)
+        return messages
 
     @property
     def full(self) -> bool:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, final
 import trio
 from attrs import frozen
 
-from mcp_trio.wire.correlation import IncomingRequest, OutgoingCall
+from mcp_trio.wire.correlation import Correlation, IncomingRequest, OutgoingCall, Stage
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from .session import Session
 
-__all__ = ["CallSnapshot", "PendingCall", "Serving", "SessionStatistics"]
+__all__ = ["CallSnapshot", "PendingCall", "Serving", "SessionStatistics", "snapshot"]
 
 
 class Serving(IncomingRequest):
@@ -88,9 +88,7 @@ class PendingCall(OutgoingCall):
     def watch(self, deadline: Deadline) -> trio.CancelScope:
         """Return the scope that ends the wait when *deadline* runs out."""
         self._deadline = deadline
-        self._scope = trio.CancelScope(
-            deadline=self.started + min(deadline.idle, deadline.cap)
-        )
+        self._scope = trio.CancelScope(deadline=self.started + min(deadline.idle, deadline.cap))
         return self._scope
 
     def progressed(self, params: dict[str, Any]) -> None:
@@ -141,3 +139,28 @@ class SessionStatistics:
     cancelled_by_peer: int
     abandoned: int
     notifications_dropped: int
+
+
+def snapshot(table: Correlation[PendingCall, Serving]) -> tuple[CallSnapshot, ...]:
+    """Return the rows of both tables, oldest first."""
+    rows = [
+        CallSnapshot(
+            direction="out",
+            id=call.id,
+            method=call.method,
+            since=call.started,
+            origin=None if call.origin is None else call.origin.id,
+        )
+        for call in table.outgoing.values()
+    ]
+    rows += [
+        CallSnapshot(
+            direction="in",
+            id=serving.id,
+            method=serving.method,
+            since=serving.started,
+            cancelled=serving.stage is Stage.CANCELLED,
+        )
+        for serving in table.incoming.values()
+    ]
+    return tuple(sorted(rows, key=lambda row: row.since))

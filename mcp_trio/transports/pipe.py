@@ -32,8 +32,19 @@ class Outbox:
     counted by the session, and each call has one place for its cancellation.
     """
 
-    __slots__ = ("_broken", "_high", "_idle", "_queue", "_rest", "_room", "_size", "_stream")
-    __slots__ += ("_ticket", "_wake", "_writing")
+    __slots__ = (
+        "_broken",
+        "_high",
+        "_idle",
+        "_queue",
+        "_rest",
+        "_room",
+        "_size",
+        "_stream",
+        "_ticket",
+        "_wake",
+        "_writing",
+    )
 
     def __init__(self, stream: ByteStream, limits: Limits) -> None:
         self._stream = stream

@@ -1,0 +1,456 @@
+"""One id space: two flat tables, and the rules by which requests are served and calls settle.
+
+**The law: no reverse call outlives its forward call, and each one that is abandoned tells
+the peer exactly once.** Two mechanisms hold it. The *scope*: a reverse call is an ordinary
+``await`` inside its forward call's handler, so the peer's cancel ends it where it waits. The
+*table*: when a forward call ends, in whatever way, `Exchange._settle` takes every call it
+still has open out of the table, queues its one ``notifications/cancelled`` and wakes its
+waiter with `OriginSettled`, and only then queues the answer; this reaches tasks under shields
+and in foreign nurseries. Popping a call from the table is the single ticket for both.
+
+`Exchange.deliver` never blocks. Answers and protocol notifications are settled inside it,
+requests get a task each, user-visible notifications go to the endpoint.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import trio
+
+from mcp_trio.errors import (
+    DeadlineExceeded,
+    ErrorCode,
+    InvalidMessage,
+    InvalidResult,
+    OriginSettled,
+    SessionClosed,
+    SessionLost,
+)
+from mcp_trio.limits import Limits
+from mcp_trio.wire.correlation import Correlation, Verdict
+from mcp_trio.wire.jsonrpc import (
+    Discarded,
+    Failure,
+    Flaw,
+    Malformed,
+    Notification,
+    Request,
+    Result,
+    Unencodable,
+)
+from mcp_trio.wire.revisions import LATEST_LEGACY, Revision
+
+from .admission import Admission, ThreadShare
+from .batch import BatchRoute
+from .calls import CallSnapshot, PendingCall, Serving, SessionStatistics, snapshot
+from .outcomes import failure_of, reraise_cancelled, unwrap
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from mcp_trio.abc import Endpoint, Route, Tracer
+    from mcp_trio.limits import Deadline
+
+__all__ = ["Exchange"]
+
+_log: Final = logging.getLogger("mcp_trio.runtime")
+
+_CANCELLED: Final = "notifications/cancelled"
+_PROGRESS: Final = "notifications/progress"
+
+
+class Exchange:
+    """The untyped engine of one side of one id space, the same for client and server.
+
+    Args:
+        role: which side this is.
+        endpoint: what is served to the peer.
+        route: where messages go that belong to no request.
+        admission: shared by the sessions of one server; a fresh one otherwise.
+        tracer: told of every message.
+        label: names the exchange in traces.
+
+    Attributes:
+        revision: what was negotiated; the newest legacy revision until then.
+        state: the endpoint's own data about the peer.
+        outgoing: the endpoint's middleware around calls of this side; None costs nothing.
+        operating: false while requests and calls must ask `_may_serve` and `_may_call` first.
+    """
+
+    def __init__(
+        self,
+        role: Literal["client", "server"],
+        endpoint: Endpoint,
+        route: Route,
+        *,
+        limits: Limits | None = None,
+        admission: Admission | None = None,
+        tracer: Tracer | None = None,
+        label: str = "",
+    ) -> None:
+        self.role: Final = role
+        self.limits: Final = limits or Limits()
+        self.label: Final = label
+        self.revision: Revision = LATEST_LEGACY
+        self.state: Any = None
+        self.outgoing: Callable[..., Awaitable[dict[str, Any]]] | None = None
+        self.operating = True
+        self.tracer: Final = tracer
+        self.route: Final = route
+        self._endpoint = endpoint
+        self._admission = admission or Admission(self.limits)
+        self.threads: Final = ThreadShare(self._admission.threads, self.limits.threads_per_session)
+        self._table: Correlation[PendingCall, Serving] = Correlation()
+        self._handlers: trio.Nursery | None = None
+        self._idle: trio.Event | None = None
+        self._error: SessionLost | None = None
+        self._reader_replies = 0
+        self._counts = dict.fromkeys(_COUNTED, 0)
+
+    @property
+    def error(self) -> SessionLost | None:
+        """Why nothing more can be sent, or None while the peer can be reached."""
+        return self._error
+
+    def lose(self, error: SessionLost) -> None:
+        """The peer is gone: settle every waiter with *error*; the first call counts.
+
+        Where it was this side that closed, the peer may still be there and is told.
+        """
+        if self._error is not None:
+            return
+        self._error = error
+        for call in self._table.take_all_calls():
+            if isinstance(error, SessionClosed):
+                self._tell_abandoned(call)
+            call.settle(error.again())
+
+    # ------------------------------------------------------------ what arrives
+
+    def deliver(self, message: Any, route: Route) -> None:
+        """Take one message of the peer; a plain function that never blocks."""
+        self._counts["received"] += 1
+        if self.tracer is not None:
+            self._trace("message.received", {"message": message})
+        kind = type(message)
+        if kind is Request:
+            self._receive_request(message, route)
+        elif kind is Result or kind is Failure:
+            self._receive_answer(message)
+        elif kind is Notification:
+            self._receive_notification(message)
+        else:
+            self._receive_other(message, route)
+
+    def _receive_other(self, message: Any, route: Route) -> None:
+        if type(message) is Discarded:
+            reason = f"a message of {message.size} bytes; the limit is {self.limits.message_bytes}"
+            message = Malformed(Flaw.UNPARSABLE, ErrorCode.INVALID_REQUEST, reason)
+        elif type(message) is not Malformed:
+            reason = "batches exist only in revision 2025-03-26, after initialization"
+            message = Malformed(Flaw.UNPARSABLE, ErrorCode.INVALID_REQUEST, reason)
+        self._receive_malformed(message, route)
+
+    def _receive_request(self, message: Request, route: Route) -> None:
+        if not self.operating and not self._may_serve(message, route):
+            return
+        method = message.method
+        if method == "ping" or method == "initialize":  # noqa: PLR1714 - no set on the hot path
+            self._answer_at_once(message, route)
+            return
+        incoming = self._table.incoming
+        if message.id in incoming:
+            self._counts["duplicate_ids"] += 1
+            self._refuse(message, route, ErrorCode.INVALID_REQUEST, "this id is in flight already")
+            return
+        if (
+            self._error is not None
+            or self._handlers is None
+            or len(incoming) >= self.limits.in_flight
+            or not self._admission.enter()
+        ):
+            self._counts["busy_refused"] += 1
+            self._refuse(message, route, ErrorCode.BUSY, "too many requests in flight, try later")
+            return
+        serving = Serving(message.id, method, self, route)
+        incoming[message.id] = serving
+        self._handlers.start_soon(self._serve, serving, message, name=method)
+
+    def _may_serve(self, message: Request, route: Route) -> bool:  # noqa: ARG002 - for subclasses
+        """Outside operation: say whether a request is served, and answer it where it is not."""
+        return True
+
+    def _answer_at_once(self, message: Request, route: Route) -> None:
+        """Answer a request that the reader itself serves, so that nothing overtakes it."""
+        if message.method == "ping":
+            self._reply(Result(message.id, {}), route)
+        else:
+            self._refuse(message, route, ErrorCode.METHOD_NOT_FOUND, "there is no initialize here")
+
+    def _receive_answer(self, message: Result | Failure) -> None:
+        if message.id is None:
+            self._table.stray += 1
+            return
+        call = self._table.take_call(message.id)
+        if call is not None:
+            call.settle(message)
+
+    def _receive_notification(self, message: Notification) -> None:
+        method, params = message.method, message.params or {}
+        if method == _PROGRESS:
+            self._receive_progress(params)
+        elif method == _CANCELLED:
+            serving = self._table.peer_cancels(params.get("requestId"))
+            if serving is not None:
+                self._counts["cancelled_by_peer"] += 1
+                serving.scope.cancel(reason="the peer cancelled the request")
+        else:
+            self._endpoint.handle_notification(self, message)
+
+    def _receive_progress(self, params: dict[str, Any]) -> None:
+        token = params.get("progressToken")
+        # Exact classes: true is equal to 1, and would find call 1.
+        if type(token) is int or type(token) is str:
+            call = self._table.outgoing.get(token)
+            if call is not None and type(params.get("progress")) in (int, float):
+                call.progressed(params)
+                return
+        self._counts["late_progress"] += 1
+
+    def _receive_malformed(self, malformed: Malformed, route: Route) -> None:
+        self._counts["malformed"] += 1
+        self._trace("message.malformed", {"malformed": malformed})
+        if malformed.flaw is Flaw.ANSWER and malformed.id is not None:
+            call = self._table.take_call(malformed.id)
+            if call is not None:
+                call.settle(InvalidResult(f"the answer to {call.method}: {malformed.reason}"))
+        elif self._is_told(malformed):
+            self._reply(
+                Failure(malformed.id, malformed.code, malformed.reason, omit_id=self._omit_id),
+                route,
+            )
+        _log.debug("malformed input: %s", malformed)
+
+    def _is_told(self, malformed: Malformed) -> bool:
+        """Only a server answers what it cannot parse; a bad request is answered by both sides."""
+        return malformed.flaw is Flaw.REQUEST or (
+            malformed.flaw is Flaw.UNPARSABLE and self.role == "server"
+        )
+
+    @property
+    def _omit_id(self) -> bool:
+        """Whether an error whose request's id is unreadable omits the member."""
+        return True
+
+    def _refuse(self, message: Request, route: Route, code: ErrorCode, reason: str) -> None:
+        self._reply(Failure(message.id, code, reason), route)
+
+    def _reply(self, answer: Result | Failure, route: Route) -> None:
+        """Queue an answer that the reader itself owes; a peer that never reads them is cut off."""
+        if route.full:
+            self._reader_replies += 1
+            if self._reader_replies > self.limits.reader_replies:
+                self._cut_off("the peer sends without reading the answers")
+                return
+        else:
+            self._reader_replies = 0
+        self._send(answer, route, eager=True)
+
+    def _cut_off(self, reason: str) -> None:
+        """The peer cannot be dealt with any longer."""
+        self.lose(SessionLost(reason))
+
+    # ------------------------------------------------------------ serving
+
+    async def _serve(self, serving: Serving, message: Request) -> None:
+        answer: Result | Failure | None = None
+        try:
+            # The error border stands outside the scope: clean-up that fails while the scope
+            # is being cancelled, and a scope the handler left broken, both surface there.
+            with serving.scope:
+                result = await self._endpoint.handle_request(serving, message)
+                if serving.route.full:
+                    await serving.route.wait_room()
+                answer = Result(message.id, result)
+        except (Exception, SystemExit) as exc:  # noqa: BLE001 - one handler never hurts another
+            answer = failure_of(exc, message)
+        except BaseExceptionGroup as group:
+            reraise_cancelled(group)
+        finally:
+            self._settle(serving, answer)
+
+    def _settle(self, serving: Serving, answer: Result | Failure | None) -> None:
+        """End a forward call: first the reverse calls it still has open, then its answer."""
+        verdict, abandoned = self._table.settle(serving)
+        self._admission.leave()
+        for call in abandoned:
+            self._tell_abandoned(call)
+            call.settle(
+                OriginSettled(f"{call.method} was open when {serving.method} {serving.id!r} ended")
+            )
+        incoming = self._table.incoming
+        if verdict is Verdict.ANSWER:
+            self._answer(serving, answer, eager=not incoming)
+        elif isinstance(serving.route, BatchRoute):
+            serving.route.skip()
+        if self.tracer is not None:
+            self._trace("request.settled", {"id": serving.id, "verdict": verdict.name})
+        if not incoming and self._idle is not None:
+            self._idle.set()
+
+    def _answer(self, serving: Serving, answer: Result | Failure | None, *, eager: bool) -> None:
+        if answer is None:
+            answer = Failure(
+                serving.id, ErrorCode.INTERNAL_ERROR, "the session closed before the answer"
+            )
+        try:
+            self._send(answer, serving.route, eager=eager)
+        except Unencodable as exc:
+            _log.error("the result of %s cannot be sent: %s", serving.method, exc)
+            reason = f"the result cannot be sent as JSON: {exc}"
+            self._send(
+                Failure(serving.id, ErrorCode.INTERNAL_ERROR, reason), serving.route, eager=eager
+            )
+
+    # ------------------------------------------------------------ sending
+
+    def _send(self, message: Any, route: Route, *, eager: bool = False) -> int:
+        ticket = route.send_nowait(message, eager=eager)
+        self._counts["sent"] += 1
+        if self.tracer is not None:
+            self._trace("message.sent", {"message": message})
+        return ticket
+
+    def notify_nowait(
+        self, method: str, params: dict[str, Any] | None = None, *, route: Route | None = None
+    ) -> int:
+        """Queue a notification and return its ticket.
+
+        Raises:
+            SessionLost: the session is over.
+            InvalidMessage: *params* cannot be written as JSON; nothing was queued.
+        """
+        if self._error is not None:
+            raise self._error.again()
+        try:
+            return self._send(Notification(method, params), route or self.route)
+        except Unencodable as exc:
+            raise InvalidMessage(exc.path, exc.reason) from None
+
+    async def call(
+        self,
+        method: str,
+        params: dict[str, Any] | None = None,
+        *,
+        origin: Serving | None = None,
+        on_progress: Callable[[dict[str, Any]], None] | None = None,
+        deadline: Deadline | None = None,
+    ) -> dict[str, Any]:
+        """Send a request and wait for its result.
+
+        With *origin* the call is a reverse call of that request: it goes to its route and
+        ends with it. *on_progress* is called, synchronously, with the params of each progress
+        notification. A checkpoint. When the wait is cancelled the peer is told, without
+        waiting for it, and a late answer is dropped.
+
+        Raises:
+            PeerError: the peer answered with an error.
+            SessionLost: the session ended first.
+            OriginSettled: *origin* has ended, or ended first.
+            DeadlineExceeded: *deadline* ran out; the peer has been told.
+            InvalidMessage: *params* cannot be written as JSON; nothing was sent.
+            InvalidResult: the answer was no JSON-RPC answer.
+        """
+        if not self.operating:
+            await self._may_call(method)
+        if self._error is not None:
+            await trio.lowlevel.checkpoint()
+            raise self._error.again()
+        route = self.route if origin is None else origin.route
+        call = PendingCall(self._table.next_id(), method, origin, route, on_progress)
+        if on_progress is not None or deadline is not None:
+            meta = (params or {}).get("_meta")
+            params = {**(params or {}), "_meta": {**(meta or {}), "progressToken": call.id}}
+        try:
+            self._table.open_call(call)
+        except OriginSettled:
+            await trio.lowlevel.checkpoint()
+            raise
+        try:
+            eager = len(self._table.outgoing) == 1
+            call.ticket = self._send(Request(call.id, method, params), route, eager=eager)
+        except Unencodable as exc:
+            self._table.abandon(call)
+            await trio.lowlevel.checkpoint()
+            raise InvalidMessage(exc.path, exc.reason) from None
+        if deadline is None:
+            return unwrap(await call.wait(self._abandon))
+        reply: Result | Failure | Exception | None = None
+        with call.watch(deadline):
+            reply = await call.wait(self._abandon)
+        if reply is None:
+            raise DeadlineExceeded(
+                f"no answer to {method} within {deadline.idle:g} s without progress, "
+                f"{deadline.cap:g} s in all"
+            )
+        return unwrap(reply)
+
+    async def _may_call(self, method: str) -> None:
+        """Outside operation: wait until a call may be made, or raise."""
+
+    def _abandon(self, call: PendingCall) -> None:
+        """The caller of *call* gave up: take it out of the table and tell the peer, once."""
+        if self._table.abandon(call):
+            self._tell_abandoned(call)
+
+    def _tell_abandoned(self, call: PendingCall) -> None:
+        """Queue the one cancellation of *call*, or take back its request if it is still here.
+
+        Queued, never awaited: leaving a scope does not wait for the peer. ``initialize`` is
+        never cancelled (2025-11-25 cancellation § Behavior Requirements 2).
+        """
+        self._counts["abandoned"] += 1
+        self._trace("call.abandoned", {"id": call.id, "method": call.method})
+        if call.route.unsend(call.ticket) or call.method == "initialize":
+            return
+        params = {"requestId": call.id, "reason": "the caller gave up"}
+        self._send(Notification(_CANCELLED, params), call.route, eager=True)
+
+    # ------------------------------------------------------------ looking in
+
+    def calls(self) -> tuple[CallSnapshot, ...]:
+        """Return who waits for whom at this moment, oldest first."""
+        return snapshot(self._table)
+
+    def statistics(self) -> SessionStatistics:
+        """Return a snapshot of the session's counters."""
+        return SessionStatistics(
+            in_flight=len(self._table.incoming),
+            outgoing=len(self._table.outgoing),
+            late_answers=self._table.late,
+            stray_answers=self._table.stray,
+            **self._counts,
+        )
+
+    def count_dropped(self, n: int = 1) -> None:
+        """The endpoint dropped *n* notifications for want of room."""
+        self._counts["notifications_dropped"] += n
+
+    def _trace(self, name: str, fields: dict[str, Any]) -> None:
+        if self.tracer is not None:
+            self.tracer.event(name, {"session": self.label, "role": self.role, **fields})
+
+
+_COUNTED: Final = (
+    "received",
+    "sent",
+    "busy_refused",
+    "duplicate_ids",
+    "malformed",
+    "late_progress",
+    "cancelled_by_peer",
+    "abandoned",
+    "notifications_dropped",
+)
