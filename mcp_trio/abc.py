@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from contextlib import AbstractAsyncContextManager
 
-__all__ = ["ByteStream", "Deliver", "Endpoint", "Route", "Tracer", "Transport"]
+__all__ = ["ByteStream", "Deliver", "Endpoint", "Route", "SessionFactory", "Tracer", "Transport"]
 
 Deliver: TypeAlias = "Callable[[Any, Route], None]"
 
@@ -115,6 +116,20 @@ class Endpoint(Protocol):
 
     def handle_notification(self, session: Any, message: Any) -> None:
         """Take one user-visible notification; must not block."""
+        ...
+
+
+class SessionFactory(Protocol):
+    """Serves sessions over whatever transport it is given: a server, seen from a door."""
+
+    def open_session(
+        self, transport: Transport, *, tracer: Tracer | None = None, label: str = ""
+    ) -> Any:
+        """Return the server's side of a session over *transport*, for its owner to run."""
+        ...
+
+    def running(self) -> AbstractAsyncContextManager[None]:
+        """Hold what the sessions share (a lifespan) while the block runs."""
         ...
 
 

@@ -7,7 +7,7 @@
     │   └── Busy                 ... with "too many requests in flight" (-31001)
     ├── SessionLost              the peer or the pipe went away; ``cause`` says how
     │   └── SessionClosed        this side closed the session itself
-    ├── ConnectFailed            no session came about (exit code and stderr tail, or status and body)
+    ├── ConnectFailed            no session came about (exit code and stderr, or status and body)
     ├── ProtocolViolation        the peer broke the protocol in a way this call cannot survive
     │   ├── InvalidMessage       a message or a member of it is malformed; ``path`` names where
     │   └── InvalidResult        the answer to a call does not fit its schema
@@ -210,7 +210,7 @@ class InvalidMessage(ProtocolViolation):
 
 
 class InvalidResult(ProtocolViolation):
-    """The answer to a call arrived and does not fit what the specification or the tool's schema says."""
+    """An answer arrived that does not fit what the specification or the tool's schema says."""
 
 
 class CapabilityMissing(McpError):
@@ -240,7 +240,7 @@ class OriginSettled(McpError):
 
 
 class CannotSuspend(McpError):
-    """The handler cannot be suspended at this point: a shield or a foreign nursery is in the way."""
+    """The handler cannot be suspended here: a shield or a foreign nursery is in the way."""
 
 
 class NoReverseRoute(McpError):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final, final
+from typing import Any, Final, final
 
 from attrs import field, frozen, validators
 
@@ -11,7 +11,7 @@ __all__ = ["Deadline", "Limits"]
 KIB: Final = 1024
 MIB: Final = 1024 * KIB
 
-_positive = validators.gt(0)
+_positive: Final[Any] = validators.gt(0)  # for int and float fields alike
 
 
 @final
@@ -23,7 +23,7 @@ class Limits:
     message_bytes: int = field(default=16 * MIB, validator=_positive)
     #: Nesting of arrays and objects. Precedents: MySQL 100, protobuf's JSON parser 100.
     json_depth: int = field(default=128, validator=_positive)
-    #: An overlong line is discarded to its end; past this many bytes without one the session closes.
+    #: An overlong line is discarded to its end; a line longer than this closes the session.
     discard_bytes: int = field(default=64 * MIB, validator=_positive)
     #: Requests of the peer being served at once in one session; the next one is answered Busy.
     in_flight: int = field(default=1_000, validator=_positive)
@@ -56,7 +56,7 @@ class Limits:
     debounce: float = field(default=0.05, validator=validators.ge(0))
     #: Pages one iterator fetches before it stops with an error.
     pages: int = field(default=10_000, validator=_positive)
-    #: Answers of one completion. Source: 2025-11-25 server/utilities/completion, at most 100 values.
+    #: Values of one completion. Source: 2025-11-25 server/utilities/completion (at most 100).
     completion_values: int = field(default=100, validator=_positive)
     #: Cached compiled schemas, and the size of one foreign schema in nodes.
     schemas: int = field(default=1_000, validator=_positive)

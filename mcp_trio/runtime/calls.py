@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from mcp_trio.limits import Deadline
     from mcp_trio.wire.jsonrpc import Failure, RequestId, Result
 
-    from .session import Session
+    from .exchange import Exchange
 
 __all__ = ["CallSnapshot", "PendingCall", "Serving", "SessionStatistics", "snapshot"]
 
@@ -26,7 +26,7 @@ class Serving(IncomingRequest):
 
     __slots__ = ("route", "scope", "session")
 
-    def __init__(self, id_: RequestId, method: str, session: Session, route: Route) -> None:
+    def __init__(self, id_: RequestId, method: str, session: Exchange, route: Route) -> None:
         super().__init__(id_, method, trio.current_time())
         self.session: Final = session
         self.route: Final = route

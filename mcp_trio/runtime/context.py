@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeVar, overloa
 
 import trio
 
-from mcp_trio.errors import CapabilityMissing, InvalidMessage
 from mcp_trio.wire.correlation import Stage
 from mcp_trio.wire.revisions import Feature
 
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 
     from .calls import Serving
     from .peer import ClientPeer
-    from .session import Session
+    from .exchange import Exchange
 
 __all__ = ["Context", "HandlerContext", "Push"]
 
@@ -167,7 +166,7 @@ class Push:
 
     __slots__ = ("_session",)
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Exchange) -> None:
         self._session = session
 
     async def notify(self, method: str, params: dict[str, Any] | None = None) -> None:
@@ -214,7 +213,7 @@ class Context(HandlerContext, Generic[S]):
         self.principal: Any = None
 
     @property
-    def session(self) -> Session:
+    def session(self) -> Exchange:
         """The session this request arrived on."""
         return self.serving.session
 

@@ -15,6 +15,7 @@ requests get a task each, user-visible notifications go to the endpoint.
 from __future__ import annotations
 
 import logging
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import trio
@@ -48,7 +49,7 @@ from .calls import CallSnapshot, PendingCall, Serving, SessionStatistics, snapsh
 from .outcomes import failure_of, reraise_cancelled, unwrap
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Iterator
 
     from mcp_trio.abc import Endpoint, Route, Tracer
     from mcp_trio.limits import Deadline
@@ -107,6 +108,7 @@ class Exchange:
         self._idle: trio.Event | None = None
         self._error: SessionLost | None = None
         self._reader_replies = 0
+        self._enclosed: set[trio.CancelScope] = set()
         self._counts = dict.fromkeys(_COUNTED, 0)
 
     @property
@@ -126,6 +128,20 @@ class Exchange:
             if isinstance(error, SessionClosed):
                 self._tell_abandoned(call)
             call.settle(error.again())
+        for scope in self._enclosed:
+            scope.cancel(reason="the session ended")
+
+    @contextmanager
+    def enclose(self) -> Iterator[None]:
+        """A scope that the end of the session cancels, for work in somebody else's nursery."""
+        with trio.CancelScope() as scope:
+            if self._error is not None:
+                scope.cancel(reason="the session has ended")
+            self._enclosed.add(scope)
+            try:
+                yield
+            finally:
+                self._enclosed.discard(scope)
 
     # ------------------------------------------------------------ what arrives
 

@@ -16,13 +16,14 @@ _log: Final = logging.getLogger("mcp_trio.runtime")
 
 
 def unwrap(reply: Result | Failure | Exception | None) -> dict[str, Any]:
+    """Return the result a call was settled with, or raise what it was settled with."""
     if type(reply) is Result:
         result: dict[str, Any] = reply.result
         return result
     if type(reply) is Failure:
         kind = Busy if reply.code == ErrorCode.BUSY else PeerError
         raise kind(reply.code, reply.message, reply.data)
-    assert isinstance(reply, Exception)
+    assert isinstance(reply, Exception)  # noqa: S101 - a call is settled with one of the three
     raise reply
 
 

@@ -98,7 +98,8 @@ async def sample(
     check_tool_messages(messages)
     params = CreateMessageRequestParams(messages=tuple(messages), max_tokens=max_tokens, **options)
     raw = await ctx.call("sampling/createMessage", peer.codec.unstructure(params))
-    return _read(peer, CreateMessageResult, raw)
+    result: CreateMessageResult = _read(peer, CreateMessageResult, raw)
+    return result
 
 
 def check_tool_messages(messages: Sequence[SamplingMessage]) -> None:
@@ -136,7 +137,8 @@ async def fetch_roots(ctx: Context[Any]) -> tuple[Root, ...]:
 
 def read_roots(peer: ClientPeer, raw: dict[str, Any]) -> tuple[Root, ...]:
     """Structure the answer to ``roots/list``."""
-    return _read(peer, ListRootsResult, raw).roots
+    roots: tuple[Root, ...] = _read(peer, ListRootsResult, raw).roots
+    return roots
 
 
 def _require_method(peer: ClientPeer, method: str) -> None:

@@ -8,14 +8,13 @@ served. The law that binds reverse calls to their forward calls is stated, and h
 from __future__ import annotations
 
 import logging
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import trio
 
 from mcp_trio.errors import ErrorCode, ProtocolViolation, SessionClosed, SessionLost
 from mcp_trio.wire.jsonrpc import Batch, Malformed, Notification, Request, Result
-from mcp_trio.wire.lifecycle import Event, HandshakeLifecycle, Ruling
+from mcp_trio.wire.lifecycle import Event, HandshakeLifecycle, Ruling, State
 from mcp_trio.wire.revisions import Feature
 
 from .batch import BatchRoute
@@ -23,7 +22,7 @@ from .exchange import Exchange
 from .outcomes import failure_of, reraise_cancelled
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator
+    from collections.abc import Awaitable, Callable
 
     from mcp_trio.abc import Endpoint, Route, Tracer, Transport
     from mcp_trio.limits import Limits
@@ -72,7 +71,6 @@ class Session(Exchange):
         self._may_operate = trio.Event()
         self._reading = trio.CancelScope()
         self._ended = trio.Event()
-        self._enclosed: set[trio.CancelScope] = set()
 
     # ------------------------------------------------------------ life
 
@@ -119,6 +117,9 @@ class Session(Exchange):
             self.lose(exc)
         except (OSError, trio.BrokenResourceError, trio.ClosedResourceError) as exc:
             self.lose(SessionLost(f"the connection broke: {exc}", exc))
+        except Exception as exc:  # noqa: BLE001 - a bug of ours is contained at the session's border
+            _log.exception("the reader of the session failed")
+            self.lose(SessionLost(f"internal error: {exc!r}", exc))
         if type(self._error) is SessionLost and self._table.incoming:
             self._idle = trio.Event()
             with trio.move_on_after(self.limits.eof_grace):
@@ -151,8 +152,6 @@ class Session(Exchange):
         if self._error is None:
             super().lose(error)
             self._step(Event.CLOSE)
-            for scope in self._enclosed:
-                scope.cancel(reason="the session ended")
             self._may_operate.set()
 
     def _cut_off(self, reason: str) -> None:
@@ -243,7 +242,7 @@ class Session(Exchange):
     def _receive_other(self, message: Any, route: Route) -> None:
         if (
             type(message) is Batch
-            and self.operating
+            and self._negotiated
             and Feature.BATCH in self.revision.features
             and len(message.members) <= self.limits.batch
         ):
@@ -259,22 +258,14 @@ class Session(Exchange):
         )
 
     @property
+    def _negotiated(self) -> bool:
+        return self._lifecycle.state in (State.OPENED, State.OPERATING)
+
+    @property
     def _omit_id(self) -> bool:
-        return self.operating and Feature.ERROR_WITHOUT_ID in self.revision.features
+        return self._negotiated and Feature.ERROR_WITHOUT_ID in self.revision.features
 
     # ------------------------------------------------------------ work beside requests
-
-    @contextmanager
-    def enclose(self) -> Iterator[None]:
-        """A scope that the end of the session cancels, for work in somebody else's nursery."""
-        with trio.CancelScope() as scope:
-            if self._error is not None:
-                scope.cancel(reason="the session has ended")
-            self._enclosed.add(scope)
-            try:
-                yield
-            finally:
-                self._enclosed.discard(scope)
 
     def start_soon(self, fn: Callable[..., Awaitable[object]], *args: Any) -> None:
         """Run *fn* in the session's nursery; its faults are logged and hurt nobody else."""
@@ -285,7 +276,7 @@ class Session(Exchange):
     async def _contain(self, fn: Callable[..., Awaitable[object]], args: tuple[Any, ...]) -> None:
         try:
             await fn(*args)
-        except Exception:
+        except Exception:  # noqa: BLE001 - one task never hurts the session
             _log.exception("a background task of the session failed")
         except BaseExceptionGroup as group:
             reraise_cancelled(group)

@@ -200,9 +200,7 @@ class MemoryBytes:
             buffer.lot.unpark_all()
 
 
-def byte_pair(
-    limits: Limits, *, capacity: int = 65_536
-) -> tuple[PipeTransport, PipeTransport]:
+def byte_pair(limits: Limits, *, capacity: int = 65_536) -> tuple[PipeTransport, PipeTransport]:
     """Return two pipe transports joined in memory; each direction buffers *capacity* bytes."""
     right, left = _Buffer(capacity), _Buffer(capacity)
     return (

@@ -177,7 +177,9 @@ class PipeTransport:
             data = await receive()
             lines = framer.receive(data) if data else framer.end()
             for line in lines:
-                deliver(self.read_line(line, depth), route)
+                message = self.read_line(line, depth)
+                if message is not None:
+                    deliver(message, route)
                 if time.perf_counter() - yielded > SLICE:
                     await trio.lowlevel.checkpoint()
                     yielded = time.perf_counter()
@@ -189,8 +191,8 @@ class PipeTransport:
                 )
 
     def read_line(self, line: bytes | Discarded, depth: int) -> object:
-        """Turn a line into what `deliver` takes."""
-        return line if type(line) is Discarded else decode(line, depth=depth)  # type: ignore[arg-type]  # a Discarded has been ruled out
+        """Turn a line into what `deliver` takes, or None where it is to be skipped."""
+        return line if type(line) is Discarded else decode(line, depth=depth)
 
     async def run_writer(self) -> None:
         """Write what is queued, until cancelled."""

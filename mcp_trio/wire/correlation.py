@@ -12,11 +12,12 @@ stage and event. Source: 2025-11-25 basic/utilities/cancellation.
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import Final, Generic, TypeVar, final
+from typing import TYPE_CHECKING, Final, Generic, TypeVar, final
 
 from mcp_trio.errors import OriginSettled
 
-from .jsonrpc import RequestId
+if TYPE_CHECKING:
+    from .jsonrpc import RequestId
 
 __all__ = [
     "REQUEST_RACES",
@@ -155,7 +156,8 @@ class Correlation(Generic[C, R]):
         if origin is not None:
             if origin.stage is not Stage.SERVING:
                 raise OriginSettled(
-                    f"{call.method} comes from request {origin.id!r} ({origin.method}), which has ended"
+                    f"{call.method} comes from request {origin.id!r} ({origin.method}), "
+                    "which has ended"
                 )
             if origin.originated is None:
                 origin.originated = {}

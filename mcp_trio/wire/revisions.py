@@ -12,7 +12,7 @@ from enum import Enum, auto
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, final
 
-from attrs import frozen
+from attrs import field, frozen
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -58,7 +58,7 @@ class Feature(Enum):
     RESUME = auto()  # Last-Event-ID
     VERSION_HEADER = auto()  # MCP-Protocol-Version
     PRIMING_EVENT = auto()  # an SSE stream opens with an id and empty data
-    URL_ELICITATION = auto()  # mode "url", -32042 and its completion notification
+    URL_ELICITATION = auto()  # mode "url"; legacy: with -32042 and a notification
     STRUCTURED_CONTENT = auto()  # outputSchema and structuredContent
     BARE_STRUCTURED_CONTENT = auto()  # structuredContent may be any JSON value
     ARGUMENT_ERRORS_ARE_RESULTS = auto()  # a bad argument is an isError result, not -32602
@@ -97,14 +97,14 @@ class Method:
 
 
 @final
-@frozen(kw_only=True)
+@frozen(kw_only=True, eq=False)  # each is one of a kind, and serves as a key
 class Revision:
     """One revision of the protocol."""
 
     version: str
     era: Era
-    methods: Mapping[str, Method]
-    features: frozenset[Feature]
+    methods: Mapping[str, Method] = field(repr=False)
+    features: frozenset[Feature] = field(repr=False)
     http: Http
 
     def evolve(
@@ -119,7 +119,8 @@ class Revision:
         http: Http | None = None,
     ) -> Revision:
         """Return the next revision as a diff of this one."""
-        methods = {name: m for name, m in self.methods.items() if name not in set(drop)}
+        dropped = frozenset(drop)
+        methods = {name: m for name, m in self.methods.items() if name not in dropped}
         methods.update((m.name, m) for m in add)
         return Revision(
             version=version,

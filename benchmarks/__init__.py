@@ -1,0 +1,1 @@
+"""Measurements: what a call costs, here and beside the peers. Read ratios, never absolutes."""

@@ -1,0 +1,301 @@
+"""How a request finds its handler: the methods of the protocol over what a server offers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from mcp_trio.codec import codec_for
+from mcp_trio.errors import ErrorCode, Refusal
+from mcp_trio.runtime.context import Context
+from mcp_trio.runtime.middleware import OutgoingRequest, compose
+from mcp_trio.runtime.peer import LEVELS, ClientPeer
+from mcp_trio.types import CallToolRequestParams, InitializeRequestParams
+from mcp_trio.wire.revisions import LATEST_LEGACY, negotiate
+
+from .pages import page_of
+from .resources import not_found
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from mcp_trio.runtime.calls import Serving
+    from mcp_trio.runtime.session import Session
+    from mcp_trio.wire.jsonrpc import Notification, Request
+    from mcp_trio.wire.revisions import Revision
+
+    from .registry import Server
+
+__all__ = ["ServerEndpoint"]
+
+JsonObject: TypeAlias = dict[str, Any]
+Handler: TypeAlias = "Callable[[Context[Any], JsonObject], Awaitable[Any]]"
+
+
+class ServerPeer(ClientPeer):
+    """A client, and the handlers of the methods that its session has."""
+
+    __slots__ = ("methods", "read_call")
+
+    methods: dict[str, Handler]
+    read_call: Callable[[Any], CallToolRequestParams]
+
+
+class ServerEndpoint:
+    """Serves a `Server` to its sessions (``mcp_trio.abc.Endpoint``)."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._lists: dict[tuple[str, str], dict[str, Any]] = {}
+        self._standard: Final[dict[str, Handler]] = {
+            "tools/list": self._list_tools,
+            "tools/call": self._call_tool,
+            "resources/list": self._list_resources,
+            "resources/templates/list": self._list_templates,
+            "resources/read": self._read_resource,
+            "resources/subscribe": self._subscribe,
+            "resources/unsubscribe": self._unsubscribe,
+            "prompts/list": self._list_prompts,
+            "prompts/get": self._get_prompt,
+            "completion/complete": self._complete,
+            "logging/setLevel": self._set_level,
+        }
+        self._chain = compose(server.middleware, self._handle) if server.middleware else None
+        self._outgoing = compose(server.outgoing, _send) if server.outgoing else None
+
+    # ------------------------------------------------------------ the session's opening
+
+    def initialize(self, session: Session, params: JsonObject) -> JsonObject:
+        """Negotiate the revision and introduce the server (2025-11-25 basic/lifecycle)."""
+        asked = codec_for(LATEST_LEGACY.version).structure(params, InitializeRequestParams)
+        revision = negotiate(asked.protocol_version, self._server.revisions)
+        session.revision = revision
+        peer = ServerPeer(revision, asked.client_info, asked.capabilities, params["capabilities"])
+        capabilities = self._capabilities(revision)
+        peer.methods = self._methods(revision, capabilities)
+        peer.read_call = peer.codec.structurer(CallToolRequestParams)
+        session.state = peer
+        if self._outgoing is not None:
+            session.outgoing = self._call_out
+        result: JsonObject = {
+            "protocolVersion": revision.version,
+            "capabilities": capabilities,
+            "serverInfo": peer.codec.unstructure(self._server.info),
+        }
+        if self._server.instructions is not None:
+            result["instructions"] = self._server.instructions
+        return result
+
+    def _capabilities(self, revision: Revision) -> JsonObject:
+        """What is declared follows what is offered at this moment."""
+        server = self._server
+        declared: JsonObject = {"logging": {}}
+        if server.tools or "tools/list" in server.handlers:
+            declared["tools"] = {"listChanged": True}
+        if server.resources or server.templates or "resources/list" in server.handlers:
+            declared["resources"] = {"subscribe": True, "listChanged": True}
+        if server.prompts or "prompts/list" in server.handlers:
+            declared["prompts"] = {"listChanged": True}
+        needs = revision.methods["completion/complete"].needs
+        if needs and (server.completers or "completion/complete" in server.handlers):
+            declared[needs] = {}
+        return declared
+
+    def _methods(self, revision: Revision, declared: JsonObject) -> dict[str, Handler]:
+        """Return the handlers of what *revision* has and the server declares, and custom ones."""
+        found: dict[str, Handler] = {}
+        for name, handler in self._standard.items():
+            method = revision.methods.get(name)
+            if method is not None and (
+                method.needs is None or method.needs.partition(".")[0] in declared
+            ):
+                found[name] = handler
+        for name, custom in self._server.handlers.items():
+            if name in self._standard and name not in revision.methods:
+                continue
+            found[name] = self._custom(custom)
+        return found
+
+    @staticmethod
+    def _custom(handler: Callable[[Any, JsonObject], Awaitable[Any]]) -> Handler:
+        async def handle(ctx: Context[Any], params: JsonObject) -> Any:
+            result = await handler(ctx, params)
+            if result is None:
+                return {}
+            return result if isinstance(result, dict) else ctx.peer.codec.unstructure(result)
+
+        return handle
+
+    # ------------------------------------------------------------ requests, notifications
+
+    async def handle_request(self, serving: Serving, message: Request) -> JsonObject:
+        """Serve one request through the middleware."""
+        ctx: Context[Any] = Context(
+            serving, message.params, serving.session.state, self._server.lifespan_value
+        )
+        if self._chain is not None:
+            result: JsonObject = await self._chain(ctx, message)
+            return result
+        return await self._handle(ctx, message)
+
+    async def _handle(self, ctx: Context[Any], message: Request) -> JsonObject:
+        handler = ctx.peer.methods.get(message.method)  # type: ignore[attr-defined]  # a ServerPeer, by initialize
+        if handler is None:
+            raise Refusal(ErrorCode.METHOD_NOT_FOUND, f"method not found: {message.method}")
+        result: JsonObject = await handler(ctx, message.params or {})
+        return result
+
+    def handle_notification(self, session: Session, message: Notification) -> None:
+        """React to what a client tells; custom handlers get a task each."""
+        method = message.method
+        if method == "notifications/initialized":
+            self._initialized(session)
+        elif method == "notifications/roots/list_changed" and (
+            session.state.roots is not None or self._server.prefetch_roots
+        ):
+            session.start_soon(_refresh_roots, session)
+        handler = self._server.notification_handlers.get(method)
+        if handler is not None:
+            session.start_soon(handler, session, message.params or {})
+
+    def _initialized(self, session: Session) -> None:
+        if self._server.prefetch_roots and session.state.has("roots"):
+            session.start_soon(_refresh_roots, session)
+        if self._server.keep_alive is not None:
+            from mcp_trio.runtime.keepalive import run_keep_alive  # noqa: PLC0415 - rarely used
+
+            session.start_soon(run_keep_alive, session, self._server.keep_alive)
+
+    async def _call_out(self, ctx: Context[Any], method: str, params: JsonObject | None) -> Any:
+        assert self._outgoing is not None  # noqa: S101 - set on the session only where it is
+        return await self._outgoing(ctx, OutgoingRequest(method, params))
+
+    # ------------------------------------------------------------ tools
+
+    async def _call_tool(self, ctx: Context[Any], params: JsonObject) -> Any:
+        call = ctx.peer.read_call(params)  # type: ignore[attr-defined]  # a ServerPeer
+        tool = self._server.tools.get(call.name)
+        if tool is None:
+            raise Refusal(ErrorCode.INVALID_PARAMS, f"unknown tool: {call.name}")
+        return await tool.call(ctx, call.arguments)
+
+    async def _list_tools(self, ctx: Context[Any], params: JsonObject) -> Any:
+        revision = ctx.peer.revision
+        return self._page(
+            ctx,
+            params,
+            "tools",
+            lambda: {n: t.definition_for(revision) for n, t in self._server.tools.items()},
+        )
+
+    def _page(
+        self,
+        ctx: Context[Any],
+        params: JsonObject,
+        kind: str,
+        definitions: Callable[[], dict[str, Any]],
+    ) -> JsonObject:
+        """Return one page of a list; each list is unstructured once for each revision."""
+        codec = ctx.peer.codec
+        listed = self._lists.get((kind, codec.revision))
+        if listed is None:
+            listed = {key: codec.unstructure(each) for key, each in definitions().items()}
+            self._lists[kind, codec.revision] = listed
+        chosen, cursor = page_of(listed, params.get("cursor"), self._server.page_size)
+        result: JsonObject = {kind: chosen}
+        if cursor is not None:
+            result["nextCursor"] = cursor
+        return result
+
+    def forget_lists(self) -> None:
+        """What is offered has changed."""
+        self._lists.clear()
+
+    # ------------------------------------------------------------ resources
+
+    async def _list_resources(self, ctx: Context[Any], params: JsonObject) -> Any:
+        resources = self._server.resources
+        return self._page(
+            ctx, params, "resources", lambda: {u: r.definition for u, r in resources.items()}
+        )
+
+    async def _list_templates(self, ctx: Context[Any], params: JsonObject) -> Any:
+        templates = self._server.templates
+        return self._page(
+            ctx,
+            params,
+            "resourceTemplates",
+            lambda: {u: t.definition for u, t in templates.items()},
+        )
+
+    async def _read_resource(self, ctx: Context[Any], params: JsonObject) -> Any:
+        uri = ctx.peer.codec.params("resources/read", params).uri
+        fixed = self._server.resources.get(uri)
+        if fixed is not None:
+            return await fixed.read(ctx)
+        for template in self._server.templates.values():
+            result = await template.read(ctx, uri)
+            if result is not None:
+                return result
+        raise not_found(ctx.peer, uri)
+
+    async def _subscribe(self, ctx: Context[Any], params: JsonObject) -> Any:
+        uri = ctx.peer.codec.params("resources/subscribe", params).uri
+        known = uri in self._server.resources or any(
+            t.template.match(uri) is not None for t in self._server.templates.values()
+        )
+        if not known and "resources/read" not in self._server.handlers:
+            raise not_found(ctx.peer, uri)
+        ctx.peer.subscriptions.add(uri)
+        return {}
+
+    async def _unsubscribe(self, ctx: Context[Any], params: JsonObject) -> Any:
+        uri = ctx.peer.codec.params("resources/unsubscribe", params).uri
+        ctx.peer.subscriptions.discard(uri)
+        return {}
+
+    # ------------------------------------------------------------ prompts, completion, logging
+
+    async def _list_prompts(self, ctx: Context[Any], params: JsonObject) -> Any:
+        prompts = self._server.prompts
+        return self._page(
+            ctx, params, "prompts", lambda: {n: p.definition for n, p in prompts.items()}
+        )
+
+    async def _get_prompt(self, ctx: Context[Any], params: JsonObject) -> Any:
+        asked = ctx.peer.codec.params("prompts/get", params)
+        prompt = self._server.prompts.get(asked.name)
+        if prompt is None:
+            raise Refusal(ErrorCode.INVALID_PARAMS, f"unknown prompt: {asked.name}")
+        return await prompt.get(ctx, asked.arguments)
+
+    async def _complete(self, ctx: Context[Any], params: JsonObject) -> Any:
+        from .prompts import complete  # noqa: PLC0415 - not every server completes
+
+        asked = ctx.peer.codec.params("completion/complete", params)
+        ref = asked.ref.name if asked.ref.type == "ref/prompt" else asked.ref.uri
+        server = self._server
+        known = server.prompts if asked.ref.type == "ref/prompt" else server.templates
+        if ref not in known and ref not in server.resources:
+            raise Refusal(ErrorCode.INVALID_PARAMS, f"nothing to complete is called {ref!r}")
+        completer = server.completers.get((ref, asked.argument.name), _no_candidates)
+        return await complete(ctx, asked, completer, server.limits.completion_values)
+
+    async def _set_level(self, ctx: Context[Any], params: JsonObject) -> Any:
+        level = ctx.peer.codec.params("logging/setLevel", params).level
+        assert level in LEVELS  # noqa: S101 - the codec has seen to it
+        ctx.peer.log_level = level
+        return {}
+
+
+async def _send(ctx: Context[Any], call: OutgoingRequest) -> JsonObject:
+    return await ctx.serving.session.call(call.method, call.params, origin=ctx.serving)
+
+
+async def _refresh_roots(session: Session) -> None:
+    from mcp_trio.runtime.questions import read_roots  # noqa: PLC0415 - rarely used
+
+    session.state.roots = read_roots(session.state, await session.call("roots/list"))
+
+
+async def _no_candidates(*_: Any) -> tuple[str, ...]:
+    return ()

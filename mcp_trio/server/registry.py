@@ -1,0 +1,340 @@
+"""`Server`: what a server offers, collected by decorators; and the sessions that serve it."""
+
+from __future__ import annotations
+
+import weakref
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
+
+import trio
+
+from mcp_trio.limits import Limits
+from mcp_trio.runtime.admission import Admission
+from mcp_trio.runtime.session import Session
+from mcp_trio.types import Implementation, Tool
+from mcp_trio.wire.revisions import LEGACY, REVISIONS
+
+from .changes import ChangeNotices
+from .dispatch import ServerEndpoint
+from .prompts import PromptEntry
+from .resources import FixedResource, TemplateResource
+from .tools import RawTool, TypedTool, check_name
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+    from contextlib import AbstractAsyncContextManager
+
+    from mcp_trio.abc import Tracer, Transport
+    from mcp_trio.types import Annotations, Icon, Meta, ToolAnnotations
+    from mcp_trio.wire.revisions import Revision
+
+__all__ = ["Server"]
+
+F = TypeVar("F", bound="Callable[..., Any]")
+
+
+class Server:
+    """An MCP server: register what it offers, then hand it to a ``serve_*`` function.
+
+    Args:
+        name, version, title, description, icons, website_url: how it introduces itself.
+        instructions: told to the client's model.
+        lifespan: ``lifespan(server)`` is an async context manager held open while the
+            server is being served; what it yields is ``ctx.lifespan``.
+        middleware: around the handling of each request, the first one outermost.
+        outgoing: around each reverse call.
+        handlers: raw handlers by method, ``async def h(ctx, params) -> dict``; they take
+            precedence over what is registered by decorators.
+        limits: the bounds of every session.
+        page_size: items on one page of a list.
+        prefetch_roots: fetch the client's roots as soon as it is initialized.
+        keep_alive: seconds; ping a silent client this often and close the session when it
+            does not answer.
+        revisions: the versions to speak; all legacy ones by default.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        version: str = "0.0.0",
+        *,
+        title: str | None = None,
+        description: str | None = None,
+        icons: Sequence[Icon] | None = None,
+        website_url: str | None = None,
+        instructions: str | None = None,
+        lifespan: Callable[[Server], AbstractAsyncContextManager[Any]] | None = None,
+        middleware: Sequence[Callable[..., Awaitable[Any]]] = (),
+        outgoing: Sequence[Callable[..., Awaitable[Any]]] = (),
+        handlers: Mapping[str, Callable[[Any, dict[str, Any]], Awaitable[Any]]] | None = None,
+        limits: Limits | None = None,
+        page_size: int = 250,
+        prefetch_roots: bool = False,
+        keep_alive: float | None = None,
+        revisions: Sequence[str] | None = None,
+    ) -> None:
+        self.info: Final = Implementation(
+            name=name,
+            version=version,
+            title=title,
+            description=description,
+            icons=None if icons is None else tuple(icons),
+            website_url=website_url,
+        )
+        self.instructions: Final = instructions
+        self.limits: Final = limits or Limits()
+        self.page_size: Final = page_size
+        self.prefetch_roots: Final = prefetch_roots
+        self.keep_alive: Final = keep_alive
+        self.revisions: Final[tuple[Revision, ...]] = (
+            LEGACY if revisions is None else tuple(REVISIONS[v] for v in revisions)
+        )
+        self.middleware: Final = tuple(middleware)
+        self.outgoing: Final = tuple(outgoing)
+        self.admission: Final = Admission(self.limits)
+        self.tools: Final[dict[str, TypedTool | RawTool]] = {}
+        self.resources: Final[dict[str, FixedResource]] = {}
+        self.templates: Final[dict[str, TemplateResource]] = {}
+        self.prompts: Final[dict[str, PromptEntry]] = {}
+        self.completers: Final[dict[tuple[str, str], Callable[..., Any]]] = {}
+        self.handlers: Final = dict(handlers or {})
+        self.notification_handlers: Final[dict[str, Callable[..., Any]]] = {}
+        self._lifespan = lifespan
+        self._running = 0
+        self._stack = AsyncExitStack()
+        self._starting = trio.Lock()
+        self.lifespan_value: Any = None
+        self._notices: weakref.WeakKeyDictionary[Session, ChangeNotices] = (
+            weakref.WeakKeyDictionary()
+        )
+        self._endpoint = ServerEndpoint(self)
+
+    # ------------------------------------------------------------ tools
+
+    @overload
+    def tool(self, fn: F) -> F: ...
+    @overload
+    def tool(
+        self,
+        *,
+        name: str | None = None,
+        title: str | None = None,
+        description: str | None = None,
+        annotations: ToolAnnotations | None = None,
+        icons: Sequence[Icon] | None = None,
+        meta: Meta | None = None,
+    ) -> Callable[[F], F]: ...
+
+    def tool(self, fn: Any = None, **given: Any) -> Any:
+        """Offer a function as a tool: name, description and schemas come from its signature.
+
+        The function is returned unchanged. A parameter annotated with `Context` is injected.
+
+        Raises:
+            TypeError: the signature cannot be described in JSON; names the parameter.
+            ValueError: the name is empty or taken.
+        """
+
+        def register(fn: F) -> F:
+            definition = _given(given)
+            definition.setdefault("name", fn.__name__)
+            check_name(definition["name"], self.tools, "tool")
+            self.tools[definition["name"]] = TypedTool(fn, definition)
+            self._changed("tools")
+            return fn
+
+        return register if fn is None else register(fn)
+
+    def add_tool(
+        self, definition: Tool, handler: Callable[[Any, dict[str, Any]], Awaitable[Any]]
+    ) -> None:
+        """Offer a tool with JSON Schemas of your own; both are enforced.
+
+        *handler* is ``async def h(ctx, arguments) -> CallToolResult | content | data``.
+
+        Raises:
+            InvalidMessage: a schema is no valid JSON Schema, or refers to the network.
+            ValueError: the name is empty or taken.
+        """
+        check_name(definition.name, self.tools, "tool")
+        self.tools[definition.name] = RawTool(definition, handler)
+        self._changed("tools")
+
+    def remove_tool(self, name: str) -> None:
+        """Withdraw a tool; calls under way go on. Raises KeyError for an unknown name."""
+        del self.tools[name]
+        self._changed("tools")
+
+    # ------------------------------------------------------------ resources
+
+    def resource(
+        self,
+        uri: str,
+        *,
+        name: str | None = None,
+        title: str | None = None,
+        description: str | None = None,
+        mime_type: str | None = None,
+        size: int | None = None,
+        annotations: Annotations | None = None,
+        icons: Sequence[Icon] | None = None,
+        meta: Meta | None = None,
+    ) -> Callable[[F], F]:
+        """Offer what a function returns as the resource at *uri*.
+
+        With variables in it (RFC 6570, ``weather://{city}/current``) *uri* is a template and
+        the function takes them by name. It returns text, bytes, contents or JSON data.
+
+        Raises:
+            TypeError: the function's parameters are not the template's variables.
+            ValueError: the URI is taken, or no valid template.
+        """
+
+        def register(fn: F) -> F:
+            shared = _given(
+                {
+                    "title": title,
+                    "description": description,
+                    "mime_type": mime_type,
+                    "annotations": annotations,
+                    "icons": icons,
+                    "meta": meta,
+                }
+            )
+            shared["name"] = name or fn.__name__
+            if "{" in uri:
+                check_name(uri, self.templates, "resource template")
+                self.templates[uri] = TemplateResource(fn, {"uri_template": uri, **shared})
+            else:
+                check_name(uri, self.resources, "resource")
+                self.resources[uri] = FixedResource(fn, {"uri": uri, "size": size, **shared})
+            self._changed("resources")
+            return fn
+
+        return register
+
+    def remove_resource(self, uri: str) -> None:
+        """Withdraw a resource or a template. Raises KeyError where there is none."""
+        del (self.templates if uri in self.templates else self.resources)[uri]
+        self._changed("resources")
+
+    def resource_updated(self, uri: str) -> None:
+        """Tell every client that watches *uri*, soon and once."""
+        for session, notices in list(self._notices.items()):
+            if uri in session.state.subscriptions:
+                notices.put("notifications/resources/updated", uri)
+
+    # ------------------------------------------------------------ prompts, completion
+
+    @overload
+    def prompt(self, fn: F) -> F: ...
+    @overload
+    def prompt(
+        self,
+        *,
+        name: str | None = None,
+        title: str | None = None,
+        description: str | None = None,
+        icons: Sequence[Icon] | None = None,
+        meta: Meta | None = None,
+    ) -> Callable[[F], F]: ...
+
+    def prompt(self, fn: Any = None, **given: Any) -> Any:
+        """Offer a function as a prompt; it returns text, messages or a ``GetPromptResult``."""
+
+        def register(fn: F) -> F:
+            definition = _given(given)
+            definition.setdefault("name", fn.__name__)
+            check_name(definition["name"], self.prompts, "prompt")
+            self.prompts[definition["name"]] = PromptEntry(fn, definition)
+            self._changed("prompts")
+            return fn
+
+        return register if fn is None else register(fn)
+
+    def remove_prompt(self, name: str) -> None:
+        """Withdraw a prompt. Raises KeyError for an unknown name."""
+        del self.prompts[name]
+        self._changed("prompts")
+
+    def completion(self, ref: str, argument: str) -> Callable[[F], F]:
+        """Complete *argument* of the prompt or resource template *ref*.
+
+        The function is ``async def c(ctx, value, settled)``: what has been typed, and the
+        other arguments already settled. It returns candidates, best first.
+        """
+
+        def register(fn: F) -> F:
+            self.completers[ref, argument] = fn
+            return fn
+
+        return register
+
+    # ------------------------------------------------------------ anything else
+
+    def method(self, name: str) -> Callable[[F], F]:
+        """Serve the method *name* by ``async def h(ctx, params) -> dict``."""
+
+        def register(fn: F) -> F:
+            self.handlers[name] = fn
+            return fn
+
+        return register
+
+    def notification(self, name: str) -> Callable[[F], F]:
+        """Take the notification *name* by ``async def h(session, params)``."""
+
+        def register(fn: F) -> F:
+            self.notification_handlers[name] = fn
+            return fn
+
+        return register
+
+    # ------------------------------------------------------------ serving
+
+    def open_session(
+        self, transport: Transport, *, tracer: Tracer | None = None, label: str = ""
+    ) -> Session:
+        """Return a session that serves this server over *transport*; the caller runs it."""
+        session = Session(
+            "server",
+            self._endpoint,
+            transport,
+            limits=self.limits,
+            admission=self.admission,
+            tracer=tracer,
+            label=label,
+        )
+        self._notices[session] = ChangeNotices(session)
+        return session
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Hold the lifespan open; nested and concurrent uses share one."""
+        async with self._starting:
+            if self._running == 0 and self._lifespan is not None:
+                self.lifespan_value = await self._stack.enter_async_context(self._lifespan(self))
+            self._running += 1
+        try:
+            yield
+        finally:
+            self._running -= 1
+            if self._running == 0:
+                await self._stack.aclose()
+
+    def sessions(self) -> tuple[Session, ...]:
+        """Return the sessions that are open now."""
+        return tuple(s for s in list(self._notices) if s.error is None)
+
+    def _changed(self, kind: str) -> None:
+        self._endpoint.forget_lists()
+        for notices in list(self._notices.values()):
+            notices.put(f"notifications/{kind}/list_changed")
+
+
+def _given(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options that were given; sequences of icons as tuples."""
+    given = {key: value for key, value in options.items() if value is not None}
+    if "icons" in given:
+        given["icons"] = tuple(given["icons"])
+    return given

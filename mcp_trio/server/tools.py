@@ -1,0 +1,248 @@
+"""Tools: from a function to its definition, and from its return value to a result."""
+
+from __future__ import annotations
+
+import logging
+import re
+import types
+import warnings
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, Union, get_args, get_origin
+
+import msgspec
+from attrs import evolve
+
+from mcp_trio.errors import ErrorCode, InvalidMessage, Refusal
+from mcp_trio.schema import Output, compile_schema, describe, output_of, return_annotation
+from mcp_trio.types import (
+    AudioContent,
+    CallToolResult,
+    EmbeddedResource,
+    ImageContent,
+    ResourceLink,
+    TextContent,
+    Tool,
+)
+from mcp_trio.wire.revisions import Feature
+
+from .invoke import Invocation, short_reason
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from mcp_trio.runtime.context import Context
+    from mcp_trio.wire.revisions import Revision
+
+__all__ = ["RawTool", "TypedTool"]
+
+_log: Final = logging.getLogger("mcp_trio.server")
+
+_CONTENT: Final = (TextContent, ImageContent, AudioContent, ResourceLink, EmbeddedResource)
+# 2025-11-25 server/tools § Tool Names: SHOULD, so another name is a warning and no refusal.
+_NAME: Final = re.compile(r"[A-Za-z0-9_.\-]{1,128}")
+
+JsonObject: TypeAlias = dict[str, Any]
+
+
+def check_name(name: str, taken: Mapping[str, Any], what: str) -> None:
+    """Refuse an empty or duplicate *name*, warn of an unusual one."""
+    if not name:
+        raise ValueError(f"a {what} needs a name")
+    if name in taken:
+        raise ValueError(f"there is a {what} named {name!r} already")
+    if what == "tool" and not _NAME.fullmatch(name):
+        warnings.warn(
+            f"the tool name {name!r} is outside [A-Za-z0-9_.-]{{1,128}}; some hosts refuse it",
+            UserWarning,
+            stacklevel=4,
+        )
+
+
+def failed(text: str) -> JsonObject:
+    """Return the raw result that says a tool failed."""
+    return {"content": [{"type": "text", "text": text}], "isError": True}
+
+
+class _AnyTool(ABC):
+    """What typed and raw tools have in common: bad arguments, and failures, by the revision."""
+
+    __slots__ = ("definition",)
+
+    def __init__(self, definition: Tool) -> None:
+        self.definition = definition
+
+    def definition_for(self, revision: Revision) -> Tool:  # noqa: ARG002 - typed tools differ
+        """Return the definition as *revision* shows it."""
+        return self.definition
+
+    async def call(self, ctx: Context[Any], arguments: Mapping[str, Any] | None) -> JsonObject:
+        """Check *arguments*, run the tool, return its raw result."""
+        try:
+            bound = self._bind(arguments)
+        except InvalidMessage as exc:
+            text = f"invalid arguments for {self.definition.name}: {exc}"
+            # 2025-11-25 server/tools § Error Handling: the model is to see it and try again.
+            if ctx.peer.has_feature(Feature.ARGUMENT_ERRORS_ARE_RESULTS):
+                return failed(text)
+            raise Refusal(ErrorCode.INVALID_PARAMS, text) from None
+        try:
+            return self._result(ctx, await self._run(ctx, bound))
+        except Refusal:
+            raise
+        except (Exception, SystemExit) as exc:  # noqa: BLE001 - a tool's fault is its result
+            _log.error("the tool %s failed", self.definition.name, exc_info=exc)
+            return failed(f"{self.definition.name} failed: {short_reason(exc)}")
+
+    @abstractmethod
+    def _bind(self, arguments: Mapping[str, Any] | None) -> Any:
+        """Return checked arguments, or raise `InvalidMessage`."""
+
+    @abstractmethod
+    async def _run(self, ctx: Context[Any], bound: Any) -> Any:
+        """Call the handler."""
+
+    @abstractmethod
+    def _result(self, ctx: Context[Any], value: Any) -> JsonObject:
+        """Return the raw result for what the handler returned."""
+
+
+class TypedTool(_AnyTool):
+    """A tool whose schemas come from its function's signature."""
+
+    __slots__ = ("_invocation", "_output", "_wrapped")
+
+    def __init__(self, fn: Callable[..., Any], definition: dict[str, Any]) -> None:
+        self._invocation = Invocation(fn)
+        annotation = return_annotation(fn)
+        self._output: Output | None = None if _is_content(annotation) else output_of(annotation)
+        definition.setdefault("description", describe(fn))
+        output = self._output
+        super().__init__(
+            Tool(
+                input_schema=self._invocation.arguments.schema,
+                output_schema=output.schema if output else None,
+                **definition,
+            )
+        )
+        self._wrapped = (
+            evolve(self.definition, output_schema=_wrap_schema(output.schema))
+            if output is not None and output.wrapped
+            else self.definition
+        )
+
+    def definition_for(self, revision: Revision) -> Tool:
+        """Return the definition; a result that is no object is wrapped before 2026-07-28."""
+        bare = Feature.BARE_STRUCTURED_CONTENT in revision.features
+        return self.definition if bare else self._wrapped
+
+    def _bind(self, arguments: Mapping[str, Any] | None) -> Any:
+        return self._invocation.bind(arguments)
+
+    async def _run(self, ctx: Context[Any], bound: Any) -> Any:
+        return await self._invocation(ctx, bound)
+
+    def _result(self, ctx: Context[Any], value: Any) -> JsonObject:
+        if self._output is None:
+            return content_result(ctx, value)
+        plain = self._output.encode(value)
+        return _structured(ctx, plain, wrapped=self._output.wrapped)
+
+
+class RawTool(_AnyTool):
+    """A tool with schemas given as JSON; its handler takes the arguments as they came."""
+
+    __slots__ = ("_checks_input", "_checks_output", "_handler")
+
+    def __init__(
+        self, definition: Tool, handler: Callable[[Context[Any], JsonObject], Awaitable[Any]]
+    ) -> None:
+        super().__init__(definition)
+        self._handler = handler
+        self._checks_input = compile_schema(definition.input_schema)
+        schema = definition.output_schema
+        self._checks_output = None if schema is None else compile_schema(schema)
+
+    def _bind(self, arguments: Mapping[str, Any] | None) -> Any:
+        given = {} if arguments is None else arguments
+        self._checks_input.check(given)
+        return given
+
+    async def _run(self, ctx: Context[Any], bound: Any) -> Any:
+        return await self._handler(ctx, bound)
+
+    def _result(self, ctx: Context[Any], value: Any) -> JsonObject:
+        raw = content_result(ctx, value)
+        if self._checks_output is not None and not raw.get("isError"):
+            try:
+                self._checks_output.check(raw.get("structuredContent"))
+            except InvalidMessage as exc:
+                raise ValueError(f"the result does not fit its outputSchema: {exc}") from None
+        return raw
+
+
+# ---------------------------------------------------------------- results
+
+
+def content_result(ctx: Context[Any], value: Any) -> JsonObject:
+    """Return the raw result for *value*, whose type is known only now."""
+    if type(value) is str:
+        return {"content": [{"type": "text", "text": value}]}
+    codec = ctx.peer.codec
+    if value is None:
+        return {"content": []}
+    if isinstance(value, _CONTENT):
+        value = (value,)
+    if isinstance(value, list | tuple) and any(isinstance(item, _CONTENT) for item in value):
+        blocks = tuple(TextContent(text=v) if isinstance(v, str) else v for v in value)
+        value = CallToolResult(content=blocks)
+    if isinstance(value, CallToolResult):
+        raw: JsonObject = codec.unstructure(value)
+        return raw
+    output = output_of(type(value))
+    plain = value if output is None else output.encode(value)
+    return _structured(ctx, plain, wrapped=not isinstance(plain, dict))
+
+
+def _structured(ctx: Context[Any], plain: Any, *, wrapped: bool) -> JsonObject:
+    """Structured content, and the same as text for clients that know only that.
+
+    2025-06-18 server/tools § Structured Content.
+    """
+    text = plain if type(plain) is str else msgspec.json.encode(plain).decode()
+    raw: JsonObject = {"content": [{"type": "text", "text": text}]}
+    peer = ctx.peer
+    if peer.has_feature(Feature.STRUCTURED_CONTENT):
+        bare = not wrapped or peer.has_feature(Feature.BARE_STRUCTURED_CONTENT)
+        raw["structuredContent"] = plain if bare else {"result": plain}
+    return raw
+
+
+def _wrap_schema(schema: Mapping[str, Any]) -> JsonObject:
+    """Return the schema of ``{"result": value}``; definitions stay at the root, where refs look."""
+    inner = {key: value for key, value in schema.items() if key != "$defs"}
+    outer: JsonObject = {
+        "type": "object",
+        "properties": {"result": inner},
+        "required": ["result"],
+    }
+    if "$defs" in schema:
+        outer["$defs"] = schema["$defs"]
+    return outer
+
+
+def _is_content(annotation: Any) -> bool:
+    """Tell whether an annotation speaks of text or content, which need no schema."""
+    leaves = set(_leaves(annotation))
+    if leaves & {*_CONTENT, CallToolResult}:
+        return True
+    return not _is_array(annotation) and leaves <= {str, type(None)}
+
+
+def _is_array(annotation: Any) -> bool:
+    return get_origin(annotation) in (list, tuple)
+
+
+def _leaves(annotation: Any) -> list[Any]:
+    if get_origin(annotation) in (Union, types.UnionType, list, tuple):
+        return [leaf for part in get_args(annotation) for leaf in _leaves(part)]
+    return [annotation]
