@@ -1,4 +1,4 @@
-"""No value is coerced, every fault has a path, and absence is kept apart from null where it counts."""
+"""No value is coerced, every fault has a path, and null is kept apart where it counts."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import pytest
 
 from mcp_trio import types
 from mcp_trio.codec import codec_for
+from mcp_trio.codec._reading import explain
 from mcp_trio.errors import InvalidMessage
 
 OLDEST, LEGACY, MODERN = types.R2024_11_05, types.R2025_11_25, types.R2026_07_28
@@ -62,10 +63,21 @@ def refusal(raw: Any, cls: Any, revision: str = LEGACY) -> InvalidMessage:
         (types.Annotations, "audience", "$", "an object"),
         (types.Annotations, {"priority": 1.5}, "$.priority", "a number from 0 to 1"),
         (types.Annotations, {"audience": ["user", "x"]}, "$.audience[1]", "'user' or 'assistant'"),
-        (types.ClientCapabilities, {"experimental": {"a b": 1}}, '$.experimental["a b"]', "an object"),
+        (
+            types.ClientCapabilities,
+            {"experimental": {"a b": 1}},
+            '$.experimental["a b"]',
+            "an object",
+        ),
+        (types.ClientCapabilities, {"experimental": 1}, "$.experimental", "an object"),
         (types.ClientCapabilities, {"roots": []}, "$.roots", "an object"),
         (types.ElicitResult, {"action": "accept", "content": {"a": {}}}, "$.content.a", None),
-        (types.ElicitResult, {"action": "accept", "content": {"a": ["x", 1]}}, "$.content.a[1]", None),
+        (
+            types.ElicitResult,
+            {"action": "accept", "content": {"a": ["x", 1]}},
+            "$.content.a[1]",
+            None,
+        ),
         (types.ElicitResult, {"action": "accept", "content": []}, "$.content", "an object"),
         (types.RequestParams, {"_meta": {"progressToken": 1.5}}, "$._meta.progressToken", None),
         (types.RequestParams, {"_meta": []}, "$._meta", "an object"),
@@ -104,7 +116,7 @@ def test_an_integer_is_a_number_and_stays_an_integer(raw: float) -> None:
 
 def test_all_faults_of_a_message_are_reported() -> None:
     """The first is ``path``; ``problems`` has the others too."""
-    raw = {
+    raw: dict[str, Any] = {
         "tools": [
             TOOL,
             {"name": 1, "inputSchema": []},
@@ -128,6 +140,12 @@ def test_a_report_is_not_as_large_as_the_message() -> None:
     problem = refusal({"tools": [{}] * 10_000}, types.ListToolsResult)
 
     assert len(problem.problems) == 16
+
+
+def test_a_report_on_a_sound_message_is_our_own_fault() -> None:
+    """The detailed pass must find what the fast one found."""
+    with pytest.raises(AssertionError, match="disagree"):
+        explain(TOOL, types.Tool, LEGACY)
 
 
 def test_open_objects_pass_through_without_a_copy() -> None:
@@ -157,7 +175,9 @@ def test_unknown_members_are_ignored() -> None:
 def test_null_in_an_optional_member_counts_as_absent(revision: str) -> None:
     """Peers that write null for "nothing" are understood; we never write it."""
     codec = codec_for(revision)
-    result = codec.structure({"tools": [], "nextCursor": None, "_meta": None}, types.ListToolsResult)
+    result = codec.structure(
+        {"tools": [], "nextCursor": None, "_meta": None}, types.ListToolsResult
+    )
 
     assert (result.next_cursor, result.meta) == (None, None)
     assert "nextCursor" not in codec.unstructure(result)
@@ -165,12 +185,14 @@ def test_null_in_an_optional_member_counts_as_absent(revision: str) -> None:
 
 def test_null_is_structured_content_since_2026_07_28() -> None:
     """There null is a value and absence is ``UNSET``; before, it counts as absent."""
-    raw = {"content": [], "structuredContent": None, "resultType": "complete"}
+    raw: dict[str, Any] = {"content": [], "structuredContent": None, "resultType": "complete"}
     modern = codec_for(MODERN).structure(raw, types.CallToolResult)
 
     assert modern.structured_content is None
     assert codec_for(MODERN).unstructure(modern) == raw
-    assert codec_for(LEGACY).structure(raw, types.CallToolResult).structured_content is types.UNSET
+    legacy = codec_for(LEGACY).structure(raw, types.CallToolResult)
+    assert legacy.structured_content is types.UNSET
+    assert not legacy.structured_content
 
 
 @pytest.mark.parametrize("value", [0, "", [], False, [1], "x", 1.5])
@@ -333,7 +355,8 @@ def test_a_result_says_by_its_result_type_what_it_is() -> None:
     assert created.task.ttl_ms == 5
     with pytest.raises(InvalidMessage, match=r"\$\.resultType"):
         codec.result("tools/call", {**task, "content": []})
-    for raw in (None, [], "x"):
+    not_objects: tuple[Any, ...] = (None, [], "x")
+    for raw in not_objects:
         with pytest.raises(InvalidMessage, match=r"\$: an object"):
             codec.result("tools/call", raw)
 
@@ -359,9 +382,17 @@ def test_a_task_answers_only_a_call_that_asked_for_one_in_2025_11_25() -> None:
 def test_the_cache_hints_of_a_sloppy_server_are_mended() -> None:
     """2026-07-28 server/utilities/caching: negative counts as 0; what is unclear is private."""
     codec = codec_for(MODERN)
-    cases = ({}, {"ttlMs": -1}, {"ttlMs": None}, {"cacheScope": "shared"}, {"cacheScope": 1})
+    cases: tuple[dict[str, Any], ...] = (
+        {},
+        {"ttlMs": -1},
+        {"ttlMs": None},
+        {"cacheScope": "shared"},
+        {"cacheScope": 1},
+    )
     for hints in cases:
-        result = codec.structure({"resultType": "complete", "tools": [], **hints}, types.ListToolsResult)
+        result = codec.structure(
+            {"resultType": "complete", "tools": [], **hints}, types.ListToolsResult
+        )
 
         assert (result.ttl_ms, result.cache_scope) == (0, "private")
     with pytest.raises(InvalidMessage, match=r"\$\.ttlMs: an integer"):
@@ -427,7 +458,8 @@ def test_malformed_tools_are_dropped_and_named() -> None:
         (None, "$.tools[2]"),
     ]
     assert codec.structure_tools({"tools": [TOOL]})[1] == ()
-    for raw in (None, {}, {"tools": {}}, {"tools": [TOOL], "nextCursor": 1}):
+    unsound: tuple[Any, ...] = (None, {}, {"tools": {}}, {"tools": [TOOL], "nextCursor": 1})
+    for raw in unsound:
         with pytest.raises(InvalidMessage):
             codec.structure_tools(raw)
 

@@ -74,9 +74,7 @@ PATHS = {
     "params missing entirely": {"$"},
     "_meta missing": {"$._meta"},
     "clientCapabilities missing": {'$._meta["io.modelcontextprotocol/clientCapabilities"]'},
-    "clientInfo given without version": {
-        '$._meta["io.modelcontextprotocol/clientInfo"].version'
-    },
+    "clientInfo given without version": {'$._meta["io.modelcontextprotocol/clientInfo"].version'},
     "unknown log level": {'$._meta["io.modelcontextprotocol/logLevel"]'},
     "requestState must be a string": {"$.requestState"},
     "malformed input response": {"$.inputResponses.q.action"},
@@ -241,7 +239,9 @@ def test_the_list_of_faults_checked_elsewhere_is_exact() -> None:
     for revision in (types.R2025_11_25, types.R2026_07_28):
         for line in json_lines(f"{revision}.invalid.jsonl"):
             everything.add(line["why"])
-            if line["verdict"] in {"refuse", "ignore"} and not verdict_of(codec_for(revision), line):
+            if line["verdict"] in {"refuse", "ignore"} and not verdict_of(
+                codec_for(revision), line
+            ):
                 passed.add(line["why"])
 
     assert passed == CHECKED_ELSEWHERE

@@ -171,6 +171,14 @@ def test_nan_inside_a_model_is_refused() -> None:
         output(kind).encode(kind(x=float("nan")))
 
 
+def test_what_a_model_cannot_dump_is_refused() -> None:
+    """Pydantic's own error is a ``ValueError`` already."""
+    kind = pydantic.create_model("Kind", x=(Any, ...))
+
+    with pytest.raises(ValueError, match="Unable to serialize unknown type"):
+        output(kind).encode(kind(x=object()))
+
+
 def test_a_value_inside_itself_is_refused() -> None:
     """It has no end."""
     endless: list[Any] = []

@@ -402,6 +402,20 @@ def test_a_flood_of_unknown_arguments_is_named_in_part() -> None:
     assert str(error).isascii()
 
 
+def test_text_becomes_numbers_only_where_the_caller_says_so() -> None:
+    """Prompt arguments and template variables are always text."""
+
+    def fn(days: int, *, exact: bool = False, name: str = "") -> None: ...
+
+    arguments = read(fn)
+    raw = {"days": "3", "exact": "true", "name": "4"}
+
+    assert arguments.bind(raw, strict=False) == {"days": 3, "exact": True, "name": "4"}
+    assert refusal(arguments, raw).path == "$.days"
+    with pytest.raises(InvalidMessage, match=r"\$\.days: expected int, got str"):
+        arguments.bind({"days": "three"}, strict=False)
+
+
 def test_lone_surrogates_are_refused() -> None:
     """They cannot come off the wire, but a test or an in-process peer may hold some."""
     error = refusal(read(accept(str)), {"value": "a", "\ud800": 1})

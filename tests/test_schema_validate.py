@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from mcp_trio.errors import InvalidMessage
 from mcp_trio.limits import Limits
 from mcp_trio.schema import compile_schema
+from mcp_trio.schema.paths import clip
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -298,13 +299,54 @@ def test_a_reference_that_is_mere_data_is_let_be(
 
 @pytest.mark.parametrize(
     "reference",
-    ["other.json", "#/nope", "#/$defs/0", "#nope", "#/allOf/7", "#/allOf/x", "file:///etc/passwd"],
+    [
+        "other.json",
+        "#/nope",
+        "#/$defs/0",
+        "#nope",
+        "#/allOf/7",
+        "#/allOf/x",
+        "file:///etc/passwd",
+        "http://[::bad",
+        "//[x#/a",
+        "%zz",
+    ],
 )
 def test_an_unresolved_reference_is_refused(reference: str) -> None:
     """Not treated as permissive."""
     error = refused({"allOf": [{"$ref": reference}], "$defs": {}})
 
     assert error.path == "$.allOf[0].$ref"
+
+
+def test_a_reference_that_only_the_library_finds_external_is_not_fetched(
+    canary: tuple[str, list[str]],
+) -> None:
+    """Draft-07 ignores an ``$id`` beside a ``$ref``; the refusing retriever is the last line."""
+    base, hits = canary
+    inner = {"$id": f"{base}/x", "$ref": "#/definitions/b", "definitions": {"b": True}}
+    error = refused(
+        {"$schema": DRAFT7, "$ref": f"{base}/x", "definitions": {"a": inner, "b": True}}
+    )
+
+    assert error.path == "$"
+    assert not hits
+
+
+def test_a_malformed_reference_below_an_identifier_is_refused() -> None:
+    """Joining it to the base fails, which is a refusal like any other."""
+    error = refused({"$id": "https://h/s", "properties": {"a": {"$ref": "http://[::bad"}}})
+
+    assert error.path == "$.properties.a.$ref"
+
+
+def test_what_cannot_be_shown_is_named_by_its_type() -> None:
+    """Error messages never fail themselves."""
+    endless: list[Any] = []
+    endless.append(endless)
+
+    assert clip(endless) == "a list"
+    assert clip("\u20ac\n") == '"\\u20ac\\n"'
 
 
 def test_the_metaschema_is_outside_too() -> None:
@@ -381,6 +423,16 @@ def test_a_long_chain_of_references_is_refused() -> None:
         definitions[f"d{n}"] = {"$ref": f"#/$defs/d{n - 1}"}
 
     assert "nested references" in refused({"$ref": "#/$defs/d1999", "$defs": definitions}).expected
+
+
+def test_chains_that_meet_count_together() -> None:
+    """Measured from where the references begin, whichever part is looked at first."""
+    definitions: dict[str, Any] = {"d0": {"type": "string"}}
+    for n in range(1, 500):
+        definitions[f"d{n}"] = {"$ref": f"#/$defs/d{n - 1}"}
+    schema = {"anyOf": [{"$ref": "#/$defs/d250"}, {"$ref": "#/$defs/d499"}], "$defs": definitions}
+
+    assert "nested references" in refused(schema).expected
 
 
 def test_recursion_that_multiplies_with_the_value_is_bounded() -> None:

@@ -73,6 +73,15 @@ def test_expansion_follows_the_examples_of_the_rfc(template: str, uri: str) -> N
     assert uri == UriTemplate(template).expand(VALUES)
 
 
+def test_triplets_in_reserved_expansion_stay() -> None:
+    """RFC 6570 section 3.2.3: what is encoded already is not encoded twice."""
+    values = {"a": "x%20y/%zé%2f"}
+
+    assert UriTemplate("{+a}").expand(values) == "x%20y/%25z%C3%A9%2f"
+    assert UriTemplate("{#a}").expand(values) == "#x%20y/%25z%C3%A9%2f"
+    assert UriTemplate("{a}").expand(values) == "x%2520y%2F%25z%C3%A9%252f"
+
+
 names = st.text(string.ascii_lowercase + "_", min_size=1, max_size=4)
 operators = st.sampled_from(["", "+", "#", ".", "/", ";", "?", "&"])
 literals = st.text(string.ascii_letters + string.digits + "/:-._~é", max_size=6)

@@ -86,14 +86,14 @@ class Notices:
             self._queue.popitem(last=False)
         self._session.count_dropped()
 
-    async def _empty(self) -> None:
+    async def _empty(self) -> None:  # noqa: ASYNC910 - it begins with something to handle
         """Handle what waits; there is no task where nothing does."""
         try:
             while self._queue:
                 handle = self._pop()
                 try:
                     await handle()
-                except Exception:
+                except Exception:  # noqa: BLE001 - a handler's fault hurts nobody else
                     _log.exception("a handler of notifications failed")
                 await trio.lowlevel.checkpoint()
         finally:

@@ -76,18 +76,17 @@ class _Items(Generic[T]):
                 await trio.lowlevel.checkpoint()
                 raise StopAsyncIteration
             await self._turn()
-        return self._items.pop()
+        return self._items.pop()  # noqa: ASYNC910 - with items a checkpoint, without them a fetch
 
     async def _turn(self) -> None:
         """Fetch the next page."""
         page = await self._pages.page(self._cursor)
+        following = page.next_cursor
+        if following in self._seen:
+            raise ProtocolViolation(f"the server gave the cursor {following!r:.80} twice")
+        if following is not None:
+            if len(self._seen) + 1 >= self._most:
+                raise ProtocolViolation(f"the list has more than {self._most} pages")
+            self._seen.add(following)
         self._items = list(reversed(page.items))
-        self._cursor = page.next_cursor
-        if page.next_cursor is None:
-            self._last = True
-        elif page.next_cursor in self._seen:
-            raise ProtocolViolation(f"the server gave the cursor {page.next_cursor!r:.80} twice")
-        elif len(self._seen) + 1 >= self._most:
-            raise ProtocolViolation(f"the list has more than {self._most} pages")
-        else:
-            self._seen.add(page.next_cursor)
+        self._cursor, self._last = following, following is None

@@ -131,7 +131,7 @@ class Codec:
             method: the request's method.
             raw: the ``result`` member of the response.
             may_be_task: whether a ``CreateTaskResult`` is an answer too: the request asked for
-                it (2025-11-25), or the client declared the tasks extension (2026-07-28).
+                it, or the client declared the tasks extension, as the revision has it.
 
         Raises:
             InvalidMessage: it does not fit, or the revision has no such method.
@@ -186,7 +186,7 @@ class _Results:
         if raw.__class__ is not dict:
             return self._plain(raw)
         if not self._typed:
-            # 2025-11-25 has no resultType: only a CreateTaskResult has a task.
+            # Before there was a resultType, only a CreateTaskResult has a task.
             if as_task and "task" in raw:
                 return self._codec.structure(raw, types.CreateTaskResult)
             return self._plain(raw)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import NoneType, UnionType
-from typing import Annotated, Any, Union, get_args, get_origin
+from typing import Any, Union, get_args, get_origin
 
 from mcp_trio.types._meta import Unset
 
@@ -34,9 +34,6 @@ def is_json_object(kind: Any) -> bool:
 
 
 def classes_of(union: Any) -> tuple[type, ...]:
-    """Return the attrs classes of a union, with nested aliases opened."""
-    if isinstance(union, type):
-        return (union,)
-    if get_origin(union) is Annotated:
-        return classes_of(get_args(union)[0])
-    return tuple(cls for member in get_args(union) for cls in classes_of(member))
+    """Return the classes of a union."""
+    members: tuple[type, ...] = get_args(union)
+    return members

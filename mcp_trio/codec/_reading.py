@@ -6,11 +6,20 @@ import json
 from collections.abc import Mapping
 from functools import cache
 from itertools import islice
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NoReturn, get_args, get_origin
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Final,
+    Literal,
+    NoReturn,
+    cast,
+    get_args,
+    get_origin,
+)
 
 import attrs
 from cattrs import (
-    AttributeValidationNote,
     BaseValidationError,
     Converter,
     IterableValidationError,
@@ -38,6 +47,8 @@ from ._kinds import can_be_absent, classes_of, is_id, is_json_object, without_ab
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from cattrs import AttributeValidationNote
 
     Hook = Callable[[Any, Any], Any]
 
@@ -193,9 +204,8 @@ class Shapes:
                 return self._tagged(plain, marker)
             case Choose():
                 return self._choose(plain, marker)
-            case OneOrMany():
+            case _:
                 return self._one_or_many(plain, marker)
-        return self.hook(plain)
 
     def _read(self, marker: Read) -> Hook:
         function, rank = marker.function, self._rank
@@ -394,13 +404,12 @@ def _problems(exc: Exception, path: str, revision: str) -> Iterator[tuple[str, s
 
 def _step(exc: Exception, cls: type, revision: str) -> str:
     """Return the piece of the path between a value and the part of it where *exc* arose."""
-    for note in getattr(exc, "__notes__", ()):
-        if isinstance(note, IterableValidationNote):
-            return _member(note.index)
-        if isinstance(note, AttributeValidationNote):
-            field = next(f for f in fields_at(cls, revision) if f.attribute.name == note.name)
-            return "" if field.flat else _member(field.wire_name)
-    return ""
+    note = exc.__notes__[-1]
+    if isinstance(note, IterableValidationNote):
+        return _member(note.index)
+    named = cast("AttributeValidationNote", note).name
+    field = next(field for field in fields_at(cls, revision) if field.attribute.name == named)
+    return "" if field.flat else _member(field.wire_name)
 
 
 def _member(part: str | int) -> str:

@@ -42,10 +42,11 @@ class PendingCall(OutgoingCall):
     one to call ``settle``, once.
     """
 
-    __slots__ = ("_deadline", "_reply", "_scope", "_task", "on_progress", "route", "ticket")
+    __slots__ = ("_deadline", "_reply", "_scope", "_task", "home", "on_progress", "route", "ticket")
 
     def __init__(
         self,
+        home: Exchange,
         id_: RequestId,
         method: str,
         origin: Serving | None,
@@ -53,6 +54,7 @@ class PendingCall(OutgoingCall):
         on_progress: Callable[[dict[str, Any]], None] | None,
     ) -> None:
         super().__init__(id_, method, origin, trio.current_time())
+        self.home: Final = home
         self.route: Final = route
         self.on_progress: Final = on_progress
         self.ticket = 0

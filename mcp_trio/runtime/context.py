@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     )
 
     from .calls import Serving
-    from .peer import ClientPeer
     from .exchange import Exchange
+    from .peer import ClientPeer
 
 __all__ = ["Context", "HandlerContext", "Push"]
 

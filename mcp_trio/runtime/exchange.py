@@ -126,7 +126,7 @@ class Exchange:
         self._error = error
         for call in self._table.take_all_calls():
             if isinstance(error, SessionClosed):
-                self._tell_abandoned(call)
+                self.tell_abandoned(call)
             call.settle(error.again())
         for scope in self._enclosed:
             scope.cancel(reason="the session ended")
@@ -302,7 +302,7 @@ class Exchange:
         verdict, abandoned = self._table.settle(serving)
         self._admission.leave()
         for call in abandoned:
-            self._tell_abandoned(call)
+            call.home.tell_abandoned(call)
             call.settle(
                 OriginSettled(f"{call.method} was open when {serving.method} {serving.id!r} ended")
             )
@@ -367,7 +367,8 @@ class Exchange:
         """Send a request and wait for its result.
 
         With *origin* the call is a reverse call of that request: it goes to its route and
-        ends with it. *on_progress* is called, synchronously, with the params of each progress
+        ends with it. The request may also be one of another session: then this is the next
+        link of a chain, and ends with it likewise. *on_progress* is called, synchronously, with the params of each progress
         notification. A checkpoint. When the wait is cancelled the peer is told, without
         waiting for it, and a late answer is dropped.
 
@@ -384,8 +385,9 @@ class Exchange:
         if self._error is not None:
             await trio.lowlevel.checkpoint()
             raise self._error.again()
-        route = self.route if origin is None else origin.route
-        call = PendingCall(self._table.next_id(), method, origin, route, on_progress)
+        # A reverse call goes where its forward call came from; the call of a chain does not.
+        route = origin.route if origin is not None and origin.session is self else self.route
+        call = PendingCall(self, self._table.next_id(), method, origin, route, on_progress)
         if on_progress is not None or deadline is not None:
             meta = (params or {}).get("_meta")
             params = {**(params or {}), "_meta": {**(meta or {}), "progressToken": call.id}}
@@ -419,9 +421,9 @@ class Exchange:
     def _abandon(self, call: PendingCall) -> None:
         """The caller of *call* gave up: take it out of the table and tell the peer, once."""
         if self._table.abandon(call):
-            self._tell_abandoned(call)
+            self.tell_abandoned(call)
 
-    def _tell_abandoned(self, call: PendingCall) -> None:
+    def tell_abandoned(self, call: PendingCall) -> None:
         """Queue the one cancellation of *call*, or take back its request if it is still here.
 
         Queued, never awaited: leaving a scope does not wait for the peer. ``initialize`` is

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from typing import TYPE_CHECKING, Final
 
@@ -17,7 +18,7 @@ __all__ = ["run_keep_alive"]
 _log: Final = logging.getLogger("mcp_trio.runtime")
 
 
-async def run_keep_alive(session: Session, interval: float) -> None:
+async def run_keep_alive(session: Session, interval: float) -> None:  # noqa: ASYNC910 - for ever, but for a lost session
     """Ping whenever nothing came in for *interval* seconds; run it in the session's nursery.
 
     When a ping is not answered, and nothing else comes in, within *interval*, the session
@@ -38,11 +39,6 @@ async def run_keep_alive(session: Session, interval: float) -> None:
 async def _is_alive(session: Session, patience: float) -> bool:
     """Ping; anything that comes in meanwhile is a sign of life too."""
     heard = session.statistics().received
-    with trio.move_on_after(patience):
-        try:
-            await session.call("ping")
-        except PeerError:  # an answer all the same
-            return True
-        except SessionLost:
-            return False
-    return session.statistics().received != heard
+    with trio.move_on_after(patience), contextlib.suppress(PeerError, SessionLost):
+        await session.call("ping")
+    return session.statistics().received != heard  # noqa: ASYNC910 - a ping has a checkpoint in every case

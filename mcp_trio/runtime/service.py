@@ -74,11 +74,13 @@ async def run_beside(
             del leaving  # the traceback holds this frame, and the frame would hold the traceback
 
 
-async def _run_shielded(run: Callable[..., Awaitable[object]], status: _Status[Any]) -> None:
-    with trio.CancelScope(shield=True):
+async def _run_shielded(  # noqa: ASYNC910 - as *run* is
+    run: Callable[..., Awaitable[object]], status: _Status[Any]
+) -> None:
+    with trio.CancelScope(shield=True):  # noqa: ASYNC912 - as *run* is
         try:
             await run(task_status=status)
-        except Exception:
+        except Exception:  # noqa: BLE001 - faults of the background stay there
             _log.exception("a background task failed")
         finally:
             status.begun.set()

@@ -13,7 +13,13 @@ import msgspec
 from attrs import field, frozen
 
 from mcp_trio.schema.paths import at, clip
-from mcp_trio.schema.shapes import adapter_for, explain, explain_foreign, json_schemas
+from mcp_trio.schema.shapes import (
+    adapter_for,
+    explain,
+    explain_foreign,
+    foreign_refusal,
+    json_schemas,
+)
 from mcp_trio.schema.signature import annotation_of
 
 __all__ = ["Output", "output_of", "return_annotation"]
@@ -60,9 +66,7 @@ class Output:
         try:
             checked = self._adapter.validate_python(value)
             return self._adapter.dump_python(checked, mode="json")
-        except ValueError as error:
-            if not hasattr(error, "errors"):
-                raise
+        except foreign_refusal() as error:
             problems = explain_foreign(error, most=_PROBLEMS)
             raise ValueError("; ".join(map(": ".join, problems))) from None
 

@@ -17,7 +17,7 @@ from mcp_trio.schema.paths import clip, path_of
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["adapter_for", "explain", "explain_foreign", "json_schemas"]
+__all__ = ["adapter_for", "explain", "explain_foreign", "foreign_refusal", "json_schemas"]
 
 Mode = Literal["validation", "serialization"]
 
@@ -132,6 +132,12 @@ def _enum_at(schema: Mapping[str, Any], path: str) -> list[Any]:
     if "$ref" in here:
         here = schema.get("$defs", {}).get(here["$ref"].rpartition("/")[2], {})
     return list(here.get("enum", ()))
+
+
+def foreign_refusal() -> type[Exception]:
+    """Return pydantic's ``ValidationError``; to be asked only where an adapter is at work."""
+    kind: type[Exception] = sys.modules["pydantic"].ValidationError
+    return kind
 
 
 def explain_foreign(error: Any, *prefix: str, most: int) -> tuple[tuple[str, str], ...]:

@@ -15,7 +15,13 @@ from attrs import field, frozen
 
 from mcp_trio.errors import InvalidMessage
 from mcp_trio.schema.paths import at, clip
-from mcp_trio.schema.shapes import adapter_for, explain, explain_foreign, json_schemas
+from mcp_trio.schema.shapes import (
+    adapter_for,
+    explain,
+    explain_foreign,
+    foreign_refusal,
+    json_schemas,
+)
 
 __all__ = ["Arguments", "annotation_of", "arguments_of", "describe"]
 
@@ -56,20 +62,20 @@ class Arguments:
         try:
             bound = msgspec.convert(given, self._model)
         except (msgspec.ValidationError, RecursionError, UnicodeEncodeError):
-            bound = self._bind_carefully(given)
+            bound = self._bind_carefully(given, strict=strict)
         values = msgspec.structs.asdict(bound)
         for name, adapter in self._adapters.items():
             if name in given:
                 values[name] = _adapt(adapter, name, values[name])
         return values
 
-    def _bind_carefully(self, given: Mapping[str, Any]) -> msgspec.Struct:
-        """Bind where keys are to become numbers (``dict[int, str]``), or else say what is wrong.
+    def _bind_carefully(self, given: Mapping[str, Any], *, strict: bool) -> msgspec.Struct:
+        """Bind where text is to become numbers (``dict[int, str]``), or else say what is wrong.
 
-        Apart from ``bind`` because the option alone would double the time of every call.
+        Apart from ``bind`` because the options alone would double the time of every call.
         """
         try:
-            return msgspec.convert(given, self._model, str_keys=True)
+            return msgspec.convert(given, self._model, strict=strict, str_keys=True)
         except msgspec.ValidationError as error:
             raise self._refusal(given, error) from None
         except RecursionError:
@@ -99,9 +105,7 @@ def _adapt(adapter: Any, name: str, value: Any) -> Any:
     """Let pydantic structure one argument."""
     try:
         return adapter.validate_python(value)
-    except ValueError as error:  # pydantic's ValidationError is one
-        if not hasattr(error, "errors"):
-            raise
+    except foreign_refusal() as error:
         problems = explain_foreign(error, name, most=_PROBLEMS)
         raise InvalidMessage(*problems[0], problems=problems) from None
 

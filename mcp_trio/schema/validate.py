@@ -98,10 +98,10 @@ def compile_schema(
     """
     try:
         encoded = msgspec.json.encode(schema, enc_hook=_plain_mapping)
+        build = _compile_cached if len(encoded) <= _CACHED_BYTES else _compile
+        return build(encoded, limits.schema_nodes, min(limits.json_depth, _SCHEMA_DEPTH))
     except (TypeError, ValueError, NotImplementedError, RecursionError) as error:
         raise InvalidMessage("$", f"expected a JSON Schema ({clip(str(error))})") from None
-    build = _compile_cached if len(encoded) <= _CACHED_BYTES else _compile
-    return build(encoded, limits.schema_nodes, min(limits.json_depth, _SCHEMA_DEPTH))
 
 
 def _plain_mapping(value: Any) -> dict[str, Any]:
@@ -112,7 +112,7 @@ def _plain_mapping(value: Any) -> dict[str, Any]:
 
 def _compile(encoded: bytes, most_nodes: int, deepest: int) -> Validator:
     """Compile the schema in *encoded*; a private copy, so that nobody changes it later."""
-    document = _decode(encoded)
+    document = msgspec.json.decode(encoded)
     _refuse_oversize(document, most_nodes, deepest)
     if isinstance(document, bool):
         return Validator(compiled=_jsonschema(document, _linear())[0], graph=None, grows=False)
@@ -132,13 +132,6 @@ def _compile(encoded: bytes, most_nodes: int, deepest: int) -> Validator:
 
 
 _compile_cached = functools.lru_cache(maxsize=_DEFAULT_LIMITS.schemas)(_compile)
-
-
-def _decode(encoded: bytes) -> Any:
-    try:
-        return msgspec.json.decode(encoded)
-    except (ValueError, RecursionError) as error:
-        raise InvalidMessage("$", f"expected a JSON Schema ({clip(str(error))})") from None
 
 
 def _refuse_oversize(document: Any, most_nodes: int, deepest: int) -> None:
@@ -171,8 +164,6 @@ def _jsonschema(document: Any, patterns: Any) -> tuple[Any, Any]:
         )
     except jsonschema_rs.ValidationError as error:
         return None, error
-    except (ValueError, TypeError) as error:
-        raise InvalidMessage("$", f"expected a JSON Schema ({clip(str(error))})") from None
     return compiled, None
 
 

@@ -81,6 +81,6 @@ def _alternatives(error: Any) -> str:
 
 def _got(name: str, value: Any) -> str:
     """Say what is there instead, in the terms that the keyword *name* asks for."""
-    if name in _BOUNDS and isinstance(value, str | list | dict):
+    if name in _BOUNDS and isinstance(value, str | list | tuple | dict):
         return str(len(value))
     return clip(value)

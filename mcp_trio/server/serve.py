@@ -60,9 +60,9 @@ async def serve_stdio(  # noqa: ASYNC128 - started() is called by Session.run
     child process can touch the protocol; both are restored afterwards. A checkpoint.
     Source: 2025-11-25 basic/transports § stdio.
     """
-    from mcp_trio.transports.stdio import ServerStdio  # noqa: PLC0415 - only where it is used
+    from mcp_trio.transports.stdio import own_stdio  # noqa: PLC0415 - only where it is used
 
-    with ServerStdio(server.limits) as transport:
+    with own_stdio(server.limits) as transport:
         await serve_transport(
             server, transport, tracer=tracer, label="stdio", task_status=task_status
         )

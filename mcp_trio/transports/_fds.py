@@ -87,9 +87,10 @@ class _Fd:
                 await readiness(self.fd)
             except PermissionError:
                 self._waits = False  # epoll refuses what is always ready, like /dev/null
-        if not self._waits:
-            await self._let_others_run()
-        self._check_open()
+            else:
+                self._check_open()
+                return
+        await self._let_others_run()
 
     async def _let_others_run(self) -> None:
         await trio.lowlevel.checkpoint()

@@ -1,6 +1,6 @@
 """stdio: newline-delimited JSON over the pipes between a client and the server it starts.
 
-`ServerStdio` is the server's end, the process's own stdin and stdout; `open_child` starts a
+`own_stdio` is the server's end, the process's own stdin and stdout; `open_child` starts a
 server and returns the client's end. Both are a `PipeTransport` over descriptors.
 Source: 2025-11-25 basic/transports § stdio; 2026-07-28 basic/transports/stdio.
 """
@@ -11,8 +11,9 @@ import contextlib
 import io
 import os
 import sys
+import threading
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, Final
 
 import trio
 
@@ -25,13 +26,13 @@ from .pipe import PipeTransport
 from .process import spawn
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 
     from mcp_trio.abc import Deliver, Tracer
 
     from .process import Child, Stderr
 
-__all__ = ["ChildTransport", "ServerStdio", "ServerTransport", "open_child"]
+__all__ = ["ChildTransport", "ServerTransport", "open_child", "own_stdio"]
 
 #: After the end of a child's stdout, its exit status may take this long to appear (seconds).
 _EXIT_PATIENCE: Final = 0.5
@@ -40,6 +41,10 @@ _READ_PATIENCE: Final = 0.2
 #: How much of the noise on a child's stdout is kept: lines, and characters of each.
 _NOISE_LINES: Final = 5
 _NOISE_WIDTH: Final = 200
+
+
+#: Held while `own_stdio` has the process's stdin and stdout.
+_one_owner: Final = threading.Lock()
 
 
 async def _run_beside(
@@ -114,7 +119,8 @@ def _open_parent() -> int:
     return -1
 
 
-class ServerStdio:
+@contextlib.contextmanager
+def own_stdio(limits: Limits | None = None) -> Iterator[ServerTransport]:
     """Own this process's stdin and stdout while the block runs; gives the transport.
 
     Meanwhile descriptor 0 is ``/dev/null`` and descriptor 1 is stderr: neither ``print`` nor
@@ -122,41 +128,25 @@ class ServerStdio:
     printed before but not flushed goes to stderr as well. Afterwards both are put back.
     Descriptors shared with other processes keep their flags.
 
-    Raises (on entry):
+    Raises:
         RuntimeError: the process serves its stdin and stdout already.
         OSError: stdin or stdout is not open.
     """
-
-    _in_use: ClassVar[bool] = False
-
-    def __init__(self, limits: Limits | None = None) -> None:
-        self._limits = limits or Limits()
-        self._undo = contextlib.ExitStack()
-
-    def __enter__(self) -> ServerTransport:
-        if ServerStdio._in_use:
-            raise RuntimeError("stdin and stdout of this process are being served already")
-        with contextlib.ExitStack() as undo:
-            ServerStdio._in_use = True
-            undo.callback(setattr, ServerStdio, "_in_use", False)
-            for fd in (0, 1):
-                saved = os.dup(fd)
-                undo.callback(os.close, saved)
-                undo.callback(os.dup2, saved, fd)
-            with contextlib.ExitStack() as fds:
-                read_fd = own_description(0, os.O_RDONLY)
-                fds.callback(os.close, read_fd)
-                stream = FdBytes(read_fd, own_description(1, os.O_WRONLY))
-                fds.pop_all()
-            transport = ServerTransport(stream, self._limits)
-            undo.callback(transport.close)
-            undo.callback(_flush_c_stdout)
-            _divert(undo)
-            self._undo = undo.pop_all()
-        return transport
-
-    def __exit__(self, *exc_info: object) -> None:
-        self._undo.close()
+    if not _one_owner.acquire(blocking=False):
+        raise RuntimeError("stdin and stdout of this process are being served already")
+    with contextlib.ExitStack() as undo:
+        undo.callback(_one_owner.release)
+        for fd in (0, 1):
+            saved = os.dup(fd)
+            undo.callback(os.close, saved)
+            undo.callback(os.dup2, saved, fd)
+        read_fd = own_description(0, os.O_RDONLY)
+        write_fd = own_description(1, os.O_WRONLY)
+        transport = ServerTransport(FdBytes(read_fd, write_fd), limits or Limits())
+        undo.callback(transport.close)
+        undo.callback(_flush_c_stdout)
+        _divert(undo)
+        yield transport
 
 
 def _divert(undo: contextlib.ExitStack) -> None:

@@ -204,6 +204,17 @@ if TYPE_CHECKING:
         ToolExecution,
     )
 
+else:  # a type checker knows the names above, and no others
+
+    def __getattr__(name: str) -> Any:
+        chapter = _CHAPTER_OF.get(name)
+        if chapter is None:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = getattr(import_module(f".{chapter}", __name__), name)
+        globals()[name] = value
+        return value
+
+
 __all__ = [
     "META_CLIENT_CAPABILITIES",
     "META_CLIENT_INFO",
@@ -574,15 +585,6 @@ _CHAPTERS: Final = {
     ),
 }
 _CHAPTER_OF: Final = {name: chapter for chapter, names in _CHAPTERS.items() for name in names}
-
-
-def __getattr__(name: str) -> Any:
-    chapter = _CHAPTER_OF.get(name)
-    if chapter is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f".{chapter}", __name__), name)
-    globals()[name] = value
-    return value
 
 
 def __dir__() -> list[str]:

@@ -226,7 +226,7 @@ class WireField:
         kept: Wire = attribute.metadata.get("wire", _PLAIN)
         has_default = attribute.default is not attrs.NOTHING
         name = kept.name
-        text: Any = attribute.type
+        text: Any = attribute.type  # a str: the chapters postpone annotations
         if kept.before is not None and rank < kept.before[0]:
             name, text = kept.before[1] or name, kept.before[2] or text
         self._owner: Final = owner
@@ -245,8 +245,6 @@ class WireField:
     @property
     def type(self) -> Any:
         """The field's type, with the names of other chapters looked up."""
-        if not isinstance(self._text, str):
-            return self._text
         namespace = vars(sys.modules[self._owner.__module__])
         return eval(self._text, namespace, _NAMES)  # noqa: S307 - our own annotation
 

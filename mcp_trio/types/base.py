@@ -26,6 +26,48 @@ from ._meta import (
     wire,
 )
 
+__all__ = [
+    "META_CLIENT_CAPABILITIES",
+    "META_CLIENT_INFO",
+    "META_LOG_LEVEL",
+    "META_PROTOCOL_VERSION",
+    "META_RELATED_TASK",
+    "META_SERVER_INFO",
+    "META_SUBSCRIPTION_ID",
+    "Annotations",
+    "AudioContent",
+    "BlobResourceContents",
+    "CacheScope",
+    "ContentBlock",
+    "Cursor",
+    "EmbeddedResource",
+    "EmptyResult",
+    "Error",
+    "Fraction",
+    "Icon",
+    "ImageContent",
+    "Implementation",
+    "JSONArray",
+    "JSONObject",
+    "JSONValue",
+    "LoggingLevel",
+    "Meta",
+    "NotificationParams",
+    "ObjectMap",
+    "PaginatedRequestParams",
+    "ProgressToken",
+    "RequestId",
+    "RequestMeta",
+    "RequestParams",
+    "ResourceContents",
+    "ResourceLink",
+    "Role",
+    "StringMap",
+    "TextContent",
+    "TextResourceContents",
+    "TtlMs",
+]
+
 JSONValue: TypeAlias = Any
 JSONArray: TypeAlias = tuple[Any, ...]
 #: A JSON object that is passed through as it came; it is not copied.

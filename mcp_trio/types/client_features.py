@@ -41,6 +41,54 @@ if TYPE_CHECKING:
     from .tasks import TaskMetadata
     from .tools import Tool
 
+__all__ = [
+    "BooleanSchema",
+    "CreateMessageRequest",
+    "CreateMessageRequestParams",
+    "CreateMessageResult",
+    "ElicitContent",
+    "ElicitRequest",
+    "ElicitRequestFormParams",
+    "ElicitRequestParams",
+    "ElicitRequestURLParams",
+    "ElicitResult",
+    "ElicitationCompleteNotificationParams",
+    "EnumOption",
+    "EnumSchema",
+    "InputRequest",
+    "InputRequests",
+    "InputRequiredResult",
+    "InputResponse",
+    "InputResponses",
+    "LegacyTitledEnumSchema",
+    "ListRootsRequest",
+    "ListRootsRequestParams",
+    "ListRootsResult",
+    "ModelHint",
+    "ModelPreferences",
+    "MultiSelectEnumSchema",
+    "NumberSchema",
+    "PrimitiveSchemaDefinition",
+    "RequestedSchema",
+    "Root",
+    "SamplingContent",
+    "SamplingMessage",
+    "SamplingMessageContentBlock",
+    "SingleSelectEnumSchema",
+    "StringSchema",
+    "TitledItems",
+    "TitledMultiSelectEnumSchema",
+    "TitledSingleSelectEnumSchema",
+    "ToolChoice",
+    "ToolResultContent",
+    "ToolUseContent",
+    "URLElicitationRequiredErrorData",
+    "UntitledItems",
+    "UntitledMultiSelectEnumSchema",
+    "UntitledSingleSelectEnumSchema",
+]
+
+
 _TASK = wire(since=R2025_11_25, until=R2026_07_28, lazy=True)
 
 

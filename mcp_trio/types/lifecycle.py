@@ -46,6 +46,36 @@ if TYPE_CHECKING:
         TtlMs,
     )
 
+__all__ = [
+    "CancelledNotificationParams",
+    "ClientCapabilities",
+    "DiscoverResult",
+    "ElicitationCapability",
+    "InitializeRequestParams",
+    "InitializeResult",
+    "LoggingMessageNotificationParams",
+    "MissingRequiredClientCapabilityErrorData",
+    "NotificationMetaObject",
+    "ProgressNotificationParams",
+    "PromptsCapability",
+    "RequestMetaObject",
+    "ResourcesCapability",
+    "ResultMetaObject",
+    "RootsCapability",
+    "SamplingCapability",
+    "ServerCapabilities",
+    "SetLevelRequestParams",
+    "SubscriptionFilter",
+    "SubscriptionsAcknowledgedNotificationParams",
+    "SubscriptionsListenRequestParams",
+    "SubscriptionsListenResult",
+    "SubscriptionsListenResultMetaObject",
+    "TaskRequestsCapability",
+    "TasksCapability",
+    "ToolsCapability",
+    "UnsupportedProtocolVersionErrorData",
+]
+
 
 @final
 @frozen(kw_only=True)

@@ -23,6 +23,24 @@ if TYPE_CHECKING:
     )
     from .client_features import InputResponses
 
+__all__ = [
+    "CompleteRequestParams",
+    "CompleteResult",
+    "Completion",
+    "CompletionArgument",
+    "CompletionContext",
+    "CompletionReference",
+    "CompletionValues",
+    "GetPromptRequestParams",
+    "GetPromptResult",
+    "ListPromptsResult",
+    "Prompt",
+    "PromptArgument",
+    "PromptMessage",
+    "PromptReference",
+    "ResourceTemplateReference",
+]
+
 
 @final
 @frozen(kw_only=True)

@@ -22,6 +22,18 @@ if TYPE_CHECKING:
     )
     from .client_features import InputResponses
 
+__all__ = [
+    "ListResourceTemplatesResult",
+    "ListResourcesResult",
+    "ReadResourceRequestParams",
+    "ReadResourceResult",
+    "Resource",
+    "ResourceTemplate",
+    "ResourceUpdatedNotificationParams",
+    "SubscribeRequestParams",
+    "UnsubscribeRequestParams",
+]
+
 
 @final
 @frozen(kw_only=True)

@@ -17,6 +17,25 @@ if TYPE_CHECKING:
     from .base import Cursor, Error, JSONObject, Meta, RequestMeta
     from .client_features import InputRequests, InputResponses
 
+__all__ = [
+    "CancelTaskRequestParams",
+    "CancelTaskResult",
+    "CreateTaskResult",
+    "GetTaskPayloadRequestParams",
+    "GetTaskPayloadResult",
+    "GetTaskRequestParams",
+    "GetTaskResult",
+    "ListTasksResult",
+    "RelatedTaskMetadata",
+    "Task",
+    "TaskMetadata",
+    "TaskStatus",
+    "TaskStatusNotificationParams",
+    "UpdateTaskRequestParams",
+    "UpdateTaskResult",
+]
+
+
 TaskStatus: TypeAlias = Literal["working", "input_required", "completed", "failed", "cancelled"]
 
 _FLAT = wire(flat_since=R2025_11_25)

@@ -36,6 +36,16 @@ if TYPE_CHECKING:
     from .client_features import InputResponses
     from .tasks import TaskMetadata
 
+__all__ = [
+    "CallToolRequestParams",
+    "CallToolResult",
+    "ListToolsResult",
+    "ObjectSchema",
+    "Tool",
+    "ToolAnnotations",
+    "ToolExecution",
+]
+
 
 def _object_schema(raw: Any, _rank: int) -> Any:
     if raw.__class__ is not dict:

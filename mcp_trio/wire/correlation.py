@@ -12,7 +12,7 @@ stage and event. Source: 2025-11-25 basic/utilities/cancellation.
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import TYPE_CHECKING, Final, Generic, TypeVar, final
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, final
 
 from mcp_trio.errors import OriginSettled
 
@@ -83,7 +83,8 @@ class IncomingRequest:
         id, method: as sent.
         started: when it was read, on the caller's clock.
         cancellable: false for ``initialize`` (2025-11-25 cancellation § Behavior Requirements).
-        originated: the open reverse calls that came from it, by id.
+        originated: the open calls that came from it, oldest first: reverse calls, and calls of
+            a chain, which stand in the table of another session.
     """
 
     __slots__ = ("cancellable", "id", "method", "originated", "stage", "started")
@@ -96,7 +97,7 @@ class IncomingRequest:
         self.started: Final = started
         self.cancellable: Final = cancellable
         self.stage = Stage.SERVING
-        self.originated: dict[RequestId, OutgoingCall] | None = None
+        self.originated: dict[Any, None] | None = None
 
 
 class OutgoingCall:
@@ -105,9 +106,10 @@ class OutgoingCall:
     Attributes:
         origin: the incoming request it came from, or None for a call of its own accord.
         started: when it was made, on the caller's clock.
+        table: the open calls it stands among, while it is open.
     """
 
-    __slots__ = ("id", "method", "origin", "started")
+    __slots__ = ("id", "method", "origin", "started", "table")
 
     def __init__(
         self, id_: RequestId, method: str, origin: IncomingRequest | None, started: float
@@ -116,6 +118,7 @@ class OutgoingCall:
         self.method: Final = method
         self.origin: Final = origin
         self.started: Final = started
+        self.table: dict[RequestId, Any] | None = None
 
 
 C = TypeVar("C", bound=OutgoingCall)
@@ -161,7 +164,8 @@ class Correlation(Generic[C, R]):
                 )
             if origin.originated is None:
                 origin.originated = {}
-            origin.originated[call.id] = call
+            origin.originated[call] = None
+        call.table = self.outgoing
         self.outgoing[call.id] = call
 
     def take_call(self, id_: RequestId) -> C | None:
@@ -195,7 +199,7 @@ class Correlation(Generic[C, R]):
     def _unlink(call: OutgoingCall) -> None:
         origin = call.origin
         if origin is not None and origin.originated is not None:
-            origin.originated.pop(call.id, None)
+            origin.originated.pop(call, None)
 
     # ------------------------------------------------------------ requests of the peer
 
@@ -230,6 +234,9 @@ class Correlation(Generic[C, R]):
             del self.incoming[request.id]
         if not request.originated:
             return verdict, []
-        abandoned = [self.outgoing.pop(id_) for id_ in request.originated]
+        abandoned: list[C] = list(request.originated)
         request.originated = None
+        for call in abandoned:
+            assert call.table is not None  # noqa: S101 - open_call has set it
+            del call.table[call.id]
         return verdict, abandoned

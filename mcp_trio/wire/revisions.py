@@ -62,6 +62,7 @@ class Feature(Enum):
     STRUCTURED_CONTENT = auto()  # outputSchema and structuredContent
     BARE_STRUCTURED_CONTENT = auto()  # structuredContent may be any JSON value
     ARGUMENT_ERRORS_ARE_RESULTS = auto()  # a bad argument is an isError result, not -32602
+    RICH_FORMS = auto()  # forms have defaults, titled choices and choices of several
     SAMPLING_TOOLS = auto()  # tool_use and tool_result in sampling
     PROGRESS_MESSAGE = auto()  # progress carries a message
     ERROR_WITHOUT_ID = auto()  # an error may omit the id it could not read
@@ -196,6 +197,7 @@ _R2025_11_25: Final = _R2025_06_18.evolve(
     add_features=[
         Feature.PRIMING_EVENT,
         Feature.URL_ELICITATION,
+        Feature.RICH_FORMS,
         Feature.SAMPLING_TOOLS,
         Feature.ARGUMENT_ERRORS_ARE_RESULTS,
         Feature.ERROR_WITHOUT_ID,

@@ -343,9 +343,9 @@ def test_a_class_is_live_exactly_where_a_schema_defines_it(revision: str) -> Non
     exempt |= {"Annotations", "ResourceTemplateReference"}
     for name in sorted(everywhere - exempt):
         if name in types.__all__ and attrs.has(getattr(types, name)):
-            assert types.is_live(getattr(types, name), types.RANK[revision]) == (
-                name in defined
-            ), name
+            assert types.is_live(getattr(types, name), types.RANK[revision]) == (name in defined), (
+                name
+            )
 
 
 @pytest.mark.parametrize("revision", types.REVISIONS)

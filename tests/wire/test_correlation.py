@@ -338,7 +338,7 @@ class Tables(RuleBasedStateMachine):
     def back_pointers_lead_both_ways(self) -> None:
         for request in self.requests:
             assert request.stage is self.stages[request]
-            assert list((request.originated or {}).values()) == [
+            assert list(request.originated or {}) == [
                 call for call in self.open if call.origin is request
             ]
 

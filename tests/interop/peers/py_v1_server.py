@@ -1,0 +1,196 @@
+"""The official Python SDK, version 1 (its FastMCP), as a server with a little of everything."""
+
+from typing import Any, Literal
+
+import anyio
+from mcp import types
+from mcp.server.fastmcp import Context, FastMCP
+from mcp.server.fastmcp.prompts.base import AssistantMessage, UserMessage
+from pydantic import BaseModel
+from report import CHOICES_FORM, PNG, WAV, WEATHER
+
+server = FastMCP("everything", log_level="ERROR")
+notes = {"first": "one", "second": "two"}
+seen = {"open": 0}
+
+
+class Sum(BaseModel):
+    total: int
+    parts: list[int]
+
+
+class Person(BaseModel):
+    name: str
+    email: str
+    age: int
+    height: float
+    colour: Literal["red", "green"]
+    happy: bool = True
+
+
+@server.tool()
+async def echo(text: str) -> types.CallToolResult:
+    return types.CallToolResult(content=[types.TextContent(type="text", text=text)])
+
+
+@server.tool()
+async def add(a: int, b: int) -> Sum:
+    return Sum(total=a + b, parts=[a, b])
+
+
+@server.tool()
+async def fail(reason: str) -> str:
+    raise RuntimeError(reason)
+
+
+@server.tool()
+async def contents() -> types.CallToolResult:
+    inside = types.TextResourceContents(uri="memo://inside", text="inside")
+    return types.CallToolResult(
+        content=[
+            types.TextContent(type="text", text="text"),
+            types.ImageContent(type="image", data=PNG, mimeType="image/png"),
+            types.AudioContent(type="audio", data=WAV, mimeType="audio/wav"),
+            types.ResourceLink(type="resource_link", uri="memo://text", name="text"),
+            types.EmbeddedResource(type="resource", resource=inside),
+        ]
+    )
+
+
+@server.tool()
+async def progress(n: int, ctx: Context) -> str:
+    for step in range(1, n + 1):
+        await ctx.report_progress(step, n, f"step {step}")
+    return "done"
+
+
+@server.tool()
+async def log(level: str, text: str, ctx: Context) -> str:
+    await ctx.session.send_log_message(level, {"text": text})
+    return level
+
+
+@server.tool()
+async def grow(ctx: Context) -> str:
+    server.add_tool(echo, name="grown")
+    await ctx.session.send_tool_list_changed()
+    return "grown"
+
+
+@server.tool()
+async def ask(ctx: Context) -> dict[str, Any]:
+    answer = await ctx.elicit("Who are you?", Person)
+    if answer.action != "accept":
+        return {"action": answer.action}
+    return {"action": "accept", "name": answer.data.name, "happy": answer.data.happy}
+
+
+@server.tool()
+async def choose(ctx: Context) -> dict[str, Any]:
+    return (await ctx.session.elicit_form("Choose", CHOICES_FORM)).content
+
+
+@server.tool()
+async def ask_url(ctx: Context) -> types.CallToolResult:
+    answer = await ctx.elicit_url("Pay, please", "https://example.org/pay", "visit")
+    await ctx.session.send_elicit_complete("visit")
+    return types.CallToolResult(content=[types.TextContent(type="text", text=f"{answer.action}ed".title())])
+
+
+def _result(use):
+    text = types.TextContent(type="text", text=f"rain in {use.input['city']}")
+    return types.ToolResultContent(type="tool_result", toolUseId=use.id, content=[text])
+
+
+def _user(content):
+    return types.SamplingMessage(role="user", content=content)
+
+
+@server.tool()
+async def sample(prompt: str, ctx: Context) -> types.CallToolResult:
+    asked = _user(types.TextContent(type="text", text=prompt))
+    answer = await ctx.session.create_message([asked], max_tokens=100)
+    text = f"{answer.model}: {answer.content.text}"
+    return types.CallToolResult(content=[types.TextContent(type="text", text=text)])
+
+
+@server.tool()
+async def sample_with_tools(city: str, ctx: Context) -> types.CallToolResult:
+    tools = [types.Tool.model_validate(WEATHER)]
+    asked = _user(types.TextContent(type="text", text=f"Weather in {city}?"))
+    first = await ctx.session.create_message([asked], max_tokens=100, tools=tools)
+    results = [
+        _result(use)
+        for use in first.content_as_list
+    ]
+    used = types.SamplingMessage(role="assistant", content=first.content)
+    last = await ctx.session.create_message(
+        [asked, used, _user(results)], max_tokens=100, tools=tools
+    )
+    return types.CallToolResult(content=last.content_as_list)
+
+
+@server.tool()
+async def roots(ctx: Context) -> list[str]:
+    return [str(root.uri) for root in (await ctx.session.list_roots()).roots]
+
+
+@server.tool()
+async def slow(ctx: Context) -> str:
+    try:
+        await ctx.report_progress(1, None, "waiting")
+        await anyio.sleep_forever()
+    finally:
+        seen["slow ended"] = seen.get("slow ended", 0) + 1
+
+
+@server.tool()
+async def hold(ctx: Context) -> str:
+    seen["open"] += 1
+    try:
+        await ctx.elicit("hold", Person)
+    except anyio.get_cancelled_exc_class():
+        seen["hold cancelled"] = seen.get("hold cancelled", 0) + 1
+        raise
+    finally:
+        seen["open"] -= 1
+    return "answered"
+
+
+@server.tool()
+async def record() -> dict[str, int]:
+    return seen
+
+
+@server.resource("memo://text", mime_type="text/plain")
+async def text_resource() -> str:
+    return "some text"
+
+
+@server.resource("memo://blob", mime_type="image/png")
+async def blob_resource() -> bytes:
+    return b"\x00\x01\xfe\xff"
+
+
+@server.resource("memo://notes/{name}")
+async def note(name: str) -> str:
+    return notes[name]
+
+
+@server.prompt()
+async def greet(name: str, style: str = "formal") -> list:
+    return [UserMessage(f"Greet {name}, {style}."), AssistantMessage("As you wish.")]
+
+
+@server.completion()
+async def complete(ref, argument, context):
+    if isinstance(ref, types.ResourceTemplateReference):
+        found = notes
+    elif context is not None and context.arguments == {"name": "Marianne"}:
+        found = ["french"]
+    else:
+        found = ["formal", "friendly", "french"]
+    return types.Completion(values=[each for each in found if each.startswith(argument.value)])
+
+
+server.run("stdio")

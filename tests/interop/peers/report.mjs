@@ -1,0 +1,54 @@
+// What a peer program found out, feature by feature, as one JSON object on stdout.
+
+const LIMIT = 10_000; // milliseconds for one feature
+
+export const FORM = { name: 'Ann', email: 'ann@example.org', age: 30, height: 1.7, colour: 'red' };
+export const CHOICES = { plain: 'a', titled: 'x', named: 'n', several: ['a', 'b'], titled_several: ['y'] };
+
+export class Report {
+  features = {};
+
+  // What `run` returns is compared by the test that started us.
+  async check(feature, run, how = 'API') {
+    const found = (this.features[feature] = { how });
+    let timer;
+    const late = new Promise((_, reject) => {
+      timer = setTimeout(() => reject(new Error('no answer in time')), LIMIT);
+    });
+    try {
+      found.got = await Promise.race([run(), late]);
+    } catch (error) {
+      found.error = String(error?.stack ?? error);
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  // The public API has no way to do it, not even with a raw message.
+  missing(feature, why) {
+    this.features[feature] = { how: 'not offered', why };
+  }
+
+  print() {
+    console.log(JSON.stringify(this.features));
+  }
+}
+
+// What arrived unasked; wait for it with `until`.
+export class Heard {
+  items = [];
+  #waiting = [];
+
+  put(item) {
+    this.items.push(item);
+    this.#waiting.splice(0).forEach((wake) => wake());
+  }
+
+  async until(wanted) {
+    for (;;) {
+      const found = this.items.find(wanted);
+      if (found) return found;
+      await new Promise((resolve) => this.#waiting.push(resolve));
+    }
+  }
+}
