@@ -149,7 +149,7 @@ class Tracer(Protocol):
 class Middleware(Protocol):
     """Wraps the handling of requests: ``await call_next(ctx, request)`` goes on inwards."""
 
-    async def __call__(self, ctx: Any, request: Any, call_next: Any) -> Any:
+    async def __call__(self, ctx: Any, request: Any, call_next: Any, /) -> Any:
         """Handle *request*, usually by calling *call_next*."""
         ...
 

@@ -111,7 +111,8 @@ class Client:
 
         *params* are ``CreateMessageRequestParams``. It returns a ``CreateMessageResult``, or
         bare text, which becomes the assistant's message of ``model_name``. Raise
-        ``Refusal(ErrorCode.USER_REJECTED, ...)`` where the user says no. Source: 2025-11-25 client/sampling.
+        ``Refusal(ErrorCode.USER_REJECTED, ...)`` where the user says no. Source: 2025-11-25
+        client/sampling.
         """
         return _register(self.request_handlers, SAMPLE, handler)
 

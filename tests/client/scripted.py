@@ -125,7 +125,7 @@ async def scripted(
     ours, theirs = memory_pair() if typed else byte_pair(Limits())
     script = Script(theirs)
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(script.run)
+        nursery.start_soon(script.run)  # noqa: ASYNC113 - nothing has to be ready
         opening = Outcome(
             nursery, lambda: script.shake_hands(version=version, capabilities=capabilities)
         )
@@ -149,7 +149,7 @@ class Outcome:
         try:
             with self.scope:
                 self.value = await fn()
-        except Exception as exc:
+        except Exception as exc:  # noqa: BLE001 - for `wait`
             self.error = exc
         finally:
             self._ended.set()

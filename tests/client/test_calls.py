@@ -43,7 +43,9 @@ WEATHER = {
 @pytest.mark.parametrize("typed", [True, False])
 @pytest.mark.parametrize("version", [OLDEST, NEWEST])
 async def test_call_tool_sends_name_and_arguments_and_returns_the_content(
-    version: str, typed: bool, nursery: trio.Nursery
+    version: str,
+    typed: bool,  # noqa: FBT001 - a parameter of the test
+    nursery: trio.Nursery,
 ) -> None:
     """One call, both kinds of memory transport, both ends of the legacy era."""
     async with scripted(version=version, typed=typed) as (session, script):
@@ -283,7 +285,7 @@ async def test_a_changed_tool_list_forgets_the_output_schemas(nursery: trio.Nurs
     async with scripted() as (session, script):
         await listed(session, script, nursery, WEATHER)
         script.tell("notifications/tools/list_changed")
-        call = Outcome(nursery, lambda: session.ping())
+        call = Outcome(nursery, session.ping)
         script.answer(await script.request("ping"), {})
         await call.wait()
         call = Outcome(nursery, lambda: session.call_tool("weather"))
@@ -484,7 +486,7 @@ async def test_an_async_progress_callback_runs_in_order(nursery: trio.Nursery) -
     seen: list[float] = []
 
     async def slowly(update: Any) -> None:
-        await trio.sleep(0)
+        await trio.lowlevel.checkpoint()
         seen.append(update.progress)
 
     async with scripted() as (session, script):
@@ -506,28 +508,27 @@ async def test_an_async_progress_callback_runs_in_order(nursery: trio.Nursery) -
 
 async def test_open_call_gives_updates_and_the_result(nursery: trio.Nursery) -> None:
     """Updates end with the call; the result can be asked for twice."""
-    async with scripted() as (session, script):
-        async with session.open_call("x", {"a": 1}) as call:
-            request = await script.request()
-            assert request.params is not None
-            assert request.params["arguments"] == {"a": 1}
-            token = request.params["_meta"]["progressToken"]
-            seen = []
+    async with scripted() as (session, script), session.open_call("x", {"a": 1}) as call:
+        request = await script.request()
+        assert request.params is not None
+        assert request.params["arguments"] == {"a": 1}
+        token = request.params["_meta"]["progressToken"]
+        seen = []
 
-            async def follow() -> None:
-                async for update in call.updates:
-                    seen.append(update.progress)  # noqa: PERF401 - as a user would
+        async def follow() -> None:
+            async for update in call.updates:
+                seen.append(update.progress)  # noqa: PERF401 - as a user would
 
-            followed = Outcome(nursery, follow)
-            for step in (1, 2):
-                script.tell("notifications/progress", {"progressToken": token, "progress": step})
-                await trio.testing.wait_all_tasks_blocked()
-            script.answer(request, TEXT)
-            await followed.wait()
+        followed = Outcome(nursery, follow)
+        for step in (1, 2):
+            script.tell("notifications/progress", {"progressToken": token, "progress": step})
+            await trio.testing.wait_all_tasks_blocked()
+        script.answer(request, TEXT)
+        await followed.wait()
 
-            assert seen == [1, 2]
-            assert (await call.wait_result()).content == (TextContent(text="hi"),)
-            assert (await call.wait_result()).content == (TextContent(text="hi"),)
+        assert seen == [1, 2]
+        assert (await call.wait_result()).content == (TextContent(text="hi"),)
+        assert (await call.wait_result()).content == (TextContent(text="hi"),)
 
 
 async def test_updates_that_nobody_reads_become_the_newest() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
@@ -38,7 +39,7 @@ async def unopened() -> AsyncIterator[tuple[Any, Script]]:
     ours, theirs = byte_pair(Limits())
     script = Script(theirs)
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(script.run)
+        nursery.start_soon(script.run)  # noqa: ASYNC113 - nothing has to be ready
         yield ours, script
         nursery.cancel_scope.cancel()
 
@@ -249,12 +250,16 @@ async def test_the_blocks_own_exception_leaves_bare() -> None:
     """The very object, with its cause and context, and the session is closed."""
     mine, cause = KeyError("mine"), ValueError("cause")
     kept: list[ClientSession] = []
+
+    async def block(transport: Any) -> None:
+        async with connect_transport(transport) as session:
+            kept.append(session)
+            raise mine from cause
+
     async with unopened() as (transport, script), trio.open_nursery() as nursery:
         Outcome(nursery, script.shake_hands)
         with pytest.raises(KeyError) as caught:
-            async with connect_transport(transport) as session:
-                kept.append(session)
-                raise mine from cause
+            await block(transport)
         with pytest.raises(SessionClosed):
             await kept[0].ping()
 
@@ -266,14 +271,18 @@ async def test_the_blocks_own_exception_leaves_bare() -> None:
 async def test_an_exception_raised_while_another_is_handled_keeps_its_context() -> None:
     """As it would without the block."""
     first, second = KeyError("first"), ValueError("second")
+
+    async def block(transport: Any) -> None:
+        async with connect_transport(transport):
+            try:
+                raise first
+            except KeyError:
+                raise second  # noqa: B904 - the context is what is tested
+
     async with unopened() as (transport, script), trio.open_nursery() as nursery:
         Outcome(nursery, script.shake_hands)
         with pytest.raises(ValueError, match="second") as caught:
-            async with connect_transport(transport):
-                try:
-                    raise first
-                except KeyError:
-                    raise second  # noqa: B904 - the context is what is tested
+            await block(transport)
 
     assert caught.value is second
     assert caught.value.__context__ is first
@@ -317,13 +326,11 @@ async def test_a_cancelled_block_unwinds_with_its_session_alive(
 
 
 async def _answer_all(script: Script) -> None:
-    while True:
-        try:
+    with contextlib.suppress(trio.EndOfChannel):
+        while True:
             message = await script.next()
-        except trio.EndOfChannel:
-            return
-        if isinstance(message, Request):
-            script.answer(message, {"content": []})
+            if isinstance(message, Request):
+                script.answer(message, {"content": []})
 
 
 async def test_leaving_the_block_cancels_what_is_being_served() -> None:
@@ -380,7 +387,7 @@ class EchoServer:
         finally:
             self.held -= 1
 
-    def initialize(self, session: Session, params: dict[str, Any]) -> dict[str, Any]:
+    def initialize(self, _: Session, params: dict[str, Any]) -> dict[str, Any]:
         return {
             "protocolVersion": params["protocolVersion"],
             "capabilities": {"tools": {}},
@@ -388,7 +395,7 @@ class EchoServer:
             "instructions": "call",
         }
 
-    async def handle_request(self, serving: Any, message: Request) -> dict[str, Any]:
+    async def handle_request(self, _: Any, message: Request) -> dict[str, Any]:
         assert message.params is not None
         if message.params["name"] == "hold":
             await trio.sleep_forever()
@@ -399,7 +406,9 @@ class EchoServer:
 
 
 @pytest.mark.parametrize("typed", [True, False])
-async def test_connect_memory_serves_a_server_in_this_process(typed: bool) -> None:
+async def test_connect_memory_serves_a_server_in_this_process(
+    typed: bool,  # noqa: FBT001 - a parameter of the test
+) -> None:
     """Both sides end with the block; the server's own block encloses them."""
     server = EchoServer()
     async with connect_memory(server, typed=typed) as session:
@@ -541,7 +550,7 @@ class Bomb(trio.abc.Instrument):
         self.k, self.n = k, 0
         self.scope: trio.CancelScope | None = None
 
-    def before_task_step(self, task: trio.lowlevel.Task) -> None:
+    def before_task_step(self, _: trio.lowlevel.Task) -> None:
         if self.scope is not None:
             self.n += 1
             if self.n == self.k:
@@ -550,7 +559,7 @@ class Bomb(trio.abc.Instrument):
 
 async def scenario(session: ClientSession) -> None:
     """Use the session in every way that waits."""
-    await session.call_tool("a", progress=lambda update: None)
+    await session.call_tool("a", progress=print)
     await session.call_tool("b", deadline=Deadline())
     await session.notify("x/y")
     async with session.open_call("c") as call:

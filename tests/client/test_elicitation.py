@@ -57,12 +57,12 @@ def answering(answer: Any, seen: list[Elicitation] | None = None, **modes: Any) 
     """Return a client whose user answers so."""
     client = Client("c", version="1")
 
-    @client.elicitation(**modes)
     async def ask(ctx: Any, question: Elicitation) -> Any:
         if seen is not None:
             seen.append(question)
         return answer
 
+    client.elicitation(**modes)(ask)
     return client
 
 
@@ -145,7 +145,10 @@ async def test_accepted_content_is_completed_with_the_defaults() -> None:
     ],
 )
 async def test_content_is_held_to_the_form(
-    name: str, value: object, good: bool, caplog: pytest.LogCaptureFixture
+    name: str,
+    value: object,
+    good: bool,  # noqa: FBT001 - a parameter of the test
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     """What does not fit is logged for the author, and an error for the server."""
     answer = await asked(answering({name: value}), form(name))
@@ -215,7 +218,11 @@ async def test_a_form_that_is_none_is_the_servers_fault(schema: Any) -> None:
         ({"url": True}, {"mode": "dream", "message": "?"}, False),
     ],
 )
-async def test_a_mode_that_was_not_declared_is_invalid(modes: Any, params: Any, good: bool) -> None:
+async def test_a_mode_that_was_not_declared_is_invalid(
+    modes: Any,
+    params: Any,
+    good: bool,  # noqa: FBT001 - a parameter of the test
+) -> None:
     """-32602 (2025-11-25 client/elicitation § Error Handling)."""
     answer = await asked(answering(Accepted(None), **modes), params)
 
@@ -276,7 +283,7 @@ async def test_a_visit_that_was_declined_has_no_end() -> None:
     """Nothing is expected any more."""
     client = answering(Declined(), url=True)
     ended = []
-    client.elicitation_complete(lambda session, params: ended.append(params))
+    client.elicitation_complete(lambda _, params: ended.append(params))
 
     async with scripted(client) as (_, script):
         script.ask("r", "elicitation/create", PAGE)

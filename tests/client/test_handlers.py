@@ -420,7 +420,10 @@ WORDS = {"type": "text", "text": "x"}
         ([("assistant", USE)], False),
     ],
 )
-async def test_tool_results_answer_the_tool_uses_before_them(messages: Any, good: bool) -> None:
+async def test_tool_results_answer_the_tool_uses_before_them(
+    messages: Any,
+    good: bool,  # noqa: FBT001 - a parameter of the test
+) -> None:
     """One each, alone in their message, at once; otherwise -32602."""
     served = client(sampling_tools=True)
 

@@ -726,3 +726,41 @@ def test_sizes_around_buffers_and_limits(size: int, piece: int) -> None:
         ]
 
         assert events == [event or line]
+
+
+LARGE_TEXT = "x" * 20_000
+
+
+@pytest.mark.parametrize(
+    ("nesting", "flaw"), [(100, None), (126, None), (127, Flaw.REQUEST), (300, Flaw.REQUEST)]
+)
+def test_the_depth_of_a_large_message_is_bounded_too(nesting: int, flaw: Flaw | None) -> None:
+    """Long texts are not searched for every bracket, and deep values are found all the same."""
+    for opening, closing in (("[", "]"), ('{"a":', "}")):
+        value = opening * nesting + "0" + closing * nesting
+        text = (
+            f'{{"jsonrpc":"2.0","id":1,"method":"x","params":{{"t":"{LARGE_TEXT}","v":{value}}}}}'
+        )
+
+        message = decode(text.encode(), depth=128)
+
+        assert (message.flaw if isinstance(message, Malformed) else None) is flaw
+
+
+def test_many_brackets_in_a_large_message_are_no_depth() -> None:
+    """Only a value that nests is refused."""
+    wide = {"t": LARGE_TEXT, "v": [[] for _ in range(500)]}
+
+    assert decode(encode(Request(1, "x", wide)), depth=128) == Request(1, "x", wide)
+
+
+@pytest.mark.parametrize("values", [1, 5_000])
+def test_a_number_that_json_lacks_is_found_in_a_large_message(values: int) -> None:
+    """NaN never leaves as null, however large the message and however many values it has."""
+    params: dict[str, object] = {"t": LARGE_TEXT, "v": [0.5] * values}
+    assert decode(encode(Request(1, "x", params)), depth=128) == Request(1, "x", params)
+
+    with pytest.raises(Unencodable) as caught:
+        encode(Request(1, "x", {**params, "n": [None, float("nan")]}))
+
+    assert caught.value.path == "$.params.n[1]"
