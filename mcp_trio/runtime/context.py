@@ -11,7 +11,6 @@ import trio
 from mcp_trio.wire.correlation import Stage
 from mcp_trio.wire.revisions import Feature
 
-from . import questions
 from .answers import Accepted, Declined, Dismissed, Elicit, Sample
 
 if TYPE_CHECKING:
@@ -180,7 +179,20 @@ class Push:
         self._session.notify_nowait(method, params)
 
 
-S = TypeVar("S")
+if TYPE_CHECKING:
+    # ``Context`` alone means ``Context[Any]``; the standard library has default= since 3.13.
+    from typing_extensions import TypeVar as _TypeVar
+
+    S = _TypeVar("S", default=Any)
+else:
+    S = TypeVar("S")
+
+
+def _questions() -> Any:
+    """Return the module of the reverse calls, which makes many classes, once it is needed."""
+    from . import questions  # noqa: PLC0415 - most servers never ask
+
+    return questions
 
 
 class Context(HandlerContext, Generic[S]):
@@ -240,7 +252,7 @@ class Context(HandlerContext, Generic[S]):
         Returns `Accepted` with an instance of the class (for a schema: the object), or
         `Declined`, or `Dismissed`. Source: 2025-06-18 client/elicitation.
         """
-        return await questions.elicit(self, form, message)
+        return await _questions().elicit(self, form, message)
 
     async def elicit_url(
         self, url: str, message: str, *, elicitation_id: str | None = None
@@ -249,11 +261,22 @@ class Context(HandlerContext, Generic[S]):
 
         Tell of the end with `elicitation_complete`. Source: 2025-11-25 client/elicitation §
         URL Mode.
+
+        Raises:
+            ValueError: *url* is no URL.
         """
-        return await questions.elicit_url(self, url, message, elicitation_id)
+        answer: Accepted[None] | Declined | Dismissed
+        answer = await _questions().elicit_url(self, url, message, elicitation_id)
+        return answer
 
     async def elicitation_complete(self, elicitation_id: str) -> None:
-        """Tell the client that the visit to a page is over. A checkpoint."""
+        """Tell the client that the visit to a page is over. A checkpoint.
+
+        Raises:
+            CapabilityMissing: the client cannot show pages.
+            SessionLost: the session is over.
+        """
+        self.peer.require_url_elicitation("ctx.elicitation_complete")
         await self.notify("notifications/elicitation/complete", {"elicitationId": elicitation_id})
 
     # ------------------------------------------------------------ sampling, roots
@@ -287,14 +310,24 @@ class Context(HandlerContext, Generic[S]):
             "tool_choice": tool_choice,
             "metadata": metadata,
         }
-        return await questions.sample(self, messages, max_tokens, options)
+        result: CreateMessageResult
+        result = await _questions().sample(self, messages, max_tokens, options)
+        return result
 
     async def list_roots(self) -> tuple[Root, ...]:
-        """Return the client's roots: fetched on first use, then kept up to date."""
-        if self.peer.roots is not None:
+        """Return the client's roots: fetched on first use, then kept up to date.
+
+        From a client that does not tell of changes they are fetched each time.
+        """
+        peer = self.peer
+        current = peer.roots_as_of == peer.roots_news and peer.has("roots.listChanged")
+        if peer.roots is not None and current:
             await trio.lowlevel.checkpoint()
-            return self.peer.roots
-        return await questions.fetch_roots(self)
+            return peer.roots
+        peer.require("roots", "ctx.list_roots")
+        await _questions().refresh_roots(peer, self.call)
+        assert peer.roots is not None  # noqa: S101 - fetched, by this call or a later one
+        return peer.roots
 
     @property
     def roots(self) -> tuple[Root, ...] | None:
@@ -302,7 +335,11 @@ class Context(HandlerContext, Generic[S]):
         return self.peer.roots
 
     async def ask(self, asked: Mapping[str, Elicit | Sample]) -> dict[str, Any]:
-        """Ask several things at once and return the answers under the same keys."""
+        """Ask several things at once and return the answers under the same keys.
+
+        Raises:
+            ExceptionGroup: of what `elicit` and `sample` raise; the other questions are withdrawn.
+        """
         answers: dict[str, Any] = {}
 
         async def one(key: str, question: Elicit | Sample) -> None:
@@ -327,15 +364,18 @@ class Context(HandlerContext, Generic[S]):
     async def log(self, level: str, data: Any, *, logger: str | None = None) -> None:
         """Send a log message, if the client wants that level; waits for room. A checkpoint.
 
-        Source: 2025-11-25 server/utilities/logging.
+        After the end of the request nothing is sent. Source: 2025-11-25 server/utilities/logging.
 
         Raises:
             ValueError: *level* is none of the eight.
             SessionLost: the session is over.
             InvalidMessage: *data* cannot be written as JSON.
         """
+        if not self.peer.wants(level):
+            await trio.lowlevel.checkpoint()
+            return
         await self.serving.route.wait_room()
-        if self.peer.wants(level) and self.serving.stage is Stage.SERVING:
+        if self.serving.stage is Stage.SERVING:
             params: dict[str, Any] = {"level": level, "data": data}
             if logger is not None:
                 params["logger"] = logger

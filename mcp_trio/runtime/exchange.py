@@ -54,11 +54,11 @@ if TYPE_CHECKING:
     from mcp_trio.abc import Endpoint, Route, Tracer
     from mcp_trio.limits import Deadline
 
-__all__ = ["Exchange"]
+__all__ = ["CANCELLED", "Exchange"]
 
 _log: Final = logging.getLogger("mcp_trio.runtime")
 
-_CANCELLED: Final = "notifications/cancelled"
+CANCELLED: Final = "notifications/cancelled"
 _PROGRESS: Final = "notifications/progress"
 
 
@@ -217,7 +217,7 @@ class Exchange:
         method, params = message.method, message.params or {}
         if method == _PROGRESS:
             self._receive_progress(params)
-        elif method == _CANCELLED:
+        elif method == CANCELLED:
             serving = self._table.peer_cancels(params.get("requestId"))
             if serving is not None:
                 self._counts["cancelled_by_peer"] += 1
@@ -396,6 +396,8 @@ class Exchange:
         except OriginSettled:
             await trio.lowlevel.checkpoint()
             raise
+        if self.tracer is not None:
+            self._trace_opened(call, origin)
         try:
             eager = len(self._table.outgoing) == 1
             call.ticket = self._send(Request(call.id, method, params), route, eager=eager)
@@ -430,11 +432,15 @@ class Exchange:
         never cancelled (2025-11-25 cancellation § Behavior Requirements 2).
         """
         self._counts["abandoned"] += 1
-        self._trace("call.abandoned", {"id": call.id, "method": call.method})
-        if call.route.unsend(call.ticket) or call.method == "initialize":
+        withdrawn = call.route.unsend(call.ticket)
+        if self.tracer is not None:
+            self._trace(
+                "call.abandoned", {"id": call.id, "method": call.method, "withdrawn": withdrawn}
+            )
+        if withdrawn or call.method == "initialize":
             return
         params = {"requestId": call.id, "reason": "the caller gave up"}
-        self._send(Notification(_CANCELLED, params), call.route, eager=True)
+        self._send(Notification(CANCELLED, params), call.route, eager=True)
 
     # ------------------------------------------------------------ looking in
 
@@ -455,6 +461,12 @@ class Exchange:
     def count_dropped(self, n: int = 1) -> None:
         """The endpoint dropped *n* notifications for want of room."""
         self._counts["notifications_dropped"] += n
+
+    def _trace_opened(self, call: PendingCall, origin: Serving | None) -> None:
+        """Tell which request of the peer *call* comes from: the wire never says."""
+        # The origin of a chain's call stands in another id space.
+        id_ = origin.id if origin is not None and origin.session is self else None
+        self._trace("call.opened", {"id": call.id, "method": call.method, "origin": id_})
 
     def _trace(self, name: str, fields: dict[str, Any]) -> None:
         if self.tracer is not None:

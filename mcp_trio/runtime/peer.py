@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mcp_trio.codec import codec_for
 from mcp_trio.errors import CapabilityMissing
+from mcp_trio.wire.revisions import Feature
 
 if TYPE_CHECKING:
     from mcp_trio.codec import Codec
     from mcp_trio.types import ClientCapabilities, Implementation, Root
-    from mcp_trio.wire.revisions import Feature, Revision
+    from mcp_trio.wire.revisions import Revision
 
 __all__ = ["LEVELS", "ClientPeer"]
 
@@ -36,6 +37,8 @@ class ClientPeer:
         log_level: the least level it wants; ``"info"`` until it says otherwise.
         subscriptions: the URIs of the resources it watches.
         roots: its roots as last fetched, None before.
+        roots_news: how often its roots changed or were asked for, as far as we know.
+        roots_as_of: the value of `roots_news` when `roots` were asked for.
     """
 
     __slots__ = (
@@ -46,6 +49,8 @@ class ClientPeer:
         "raw_capabilities",
         "revision",
         "roots",
+        "roots_as_of",
+        "roots_news",
         "subscriptions",
     )
 
@@ -64,6 +69,8 @@ class ClientPeer:
         self.log_level = "info"
         self.subscriptions: set[str] = set()
         self.roots: tuple[Root, ...] | None = None
+        self.roots_as_of = 0
+        self.roots_news = 0
 
     def has(self, capability: str) -> bool:
         """Tell whether the client declared *capability*, a dotted path like ``sampling.tools``."""
@@ -79,10 +86,22 @@ class ClientPeer:
         if not self.has(capability):
             raise CapabilityMissing(capability, what)
 
+    def require_url_elicitation(self, what: str) -> None:
+        """Raise `CapabilityMissing` unless the client can show pages to its user."""
+        if not self.has_feature(Feature.URL_ELICITATION):
+            raise CapabilityMissing("elicitation.url", f"{what} at {self.revision}")
+        self.require("elicitation.url", what)
+
     def has_feature(self, feature: Feature) -> bool:
         """Tell whether the session's revision has *feature*."""
         return feature in self.revision.features
 
     def wants(self, level: str) -> bool:
-        """Tell whether the client wants log messages of *level*."""
+        """Tell whether the client wants log messages of *level*.
+
+        Raises:
+            ValueError: *level* is no level.
+        """
+        if level not in LEVELS:
+            raise ValueError(f"{level!r} is none of the levels {', '.join(LEVELS)}")
         return LEVELS.index(level) >= LEVELS.index(self.log_level)

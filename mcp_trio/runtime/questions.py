@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import secrets
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from mcp_trio.errors import CapabilityMissing, InvalidMessage, InvalidResult
 from mcp_trio.types import (
@@ -21,14 +22,17 @@ from mcp_trio.wire.revisions import Feature
 from .answers import Accepted, Declined, Dismissed
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
     from mcp_trio.types import Root
 
     from .context import Context
     from .peer import ClientPeer
 
-__all__ = ["check_tool_messages", "elicit", "elicit_url", "fetch_roots", "sample"]
+__all__ = ["check_tool_messages", "elicit", "elicit_url", "refresh_roots", "sample"]
+
+# RFC 3986 section 3: a scheme and a host; the rest is the client's to judge.
+_URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*://[^\s/?#]+[^\s]*\Z")
 
 
 async def elicit(ctx: Context[Any], form: Any, message: str) -> Any:
@@ -61,9 +65,9 @@ async def elicit_url(
 ) -> Accepted[None] | Declined | Dismissed:
     """Ask by page; see `Context.elicit_url`."""
     peer = ctx.peer
-    if not peer.has_feature(Feature.URL_ELICITATION):
-        raise CapabilityMissing("elicitation.url", f"ctx.elicit_url at {peer.revision}")
-    peer.require("elicitation.url", "ctx.elicit_url")
+    peer.require_url_elicitation("ctx.elicit_url")
+    if not _URL.match(url):
+        raise ValueError(f"{url!r} is no URL")
     params = {
         "mode": "url",
         "message": message,
@@ -119,26 +123,23 @@ def check_tool_messages(messages: Sequence[SamplingMessage]) -> None:
         if results and len(results) != len(content):
             raise InvalidMessage(path, "tool results stand alone in their message")
         answered = {block.tool_use_id for block in results}
-        if answered != asked:
-            what = ", ".join(sorted(asked ^ answered))
+        if answered != asked or len(answered) != len(results):
+            what = ", ".join(sorted(asked ^ answered or answered))
             raise InvalidMessage(path, f"each tool use is answered once, at once; see {what}")
         asked = {block.id for block in content if isinstance(block, ToolUseContent)}
+        if (results and message.role != "user") or (asked and message.role != "assistant"):
+            raise InvalidMessage(path, "the assistant uses tools, the user gives their results")
     if asked:
         raise InvalidMessage("$.messages", f"no result follows the tool use {min(asked)}")
 
 
-async def fetch_roots(ctx: Context[Any]) -> tuple[Root, ...]:
-    """Fetch the client's roots and keep them; see `Context.list_roots`."""
-    peer = ctx.peer
-    peer.require("roots", "ctx.list_roots")
-    peer.roots = read_roots(peer, await ctx.call("roots/list"))
-    return peer.roots
-
-
-def read_roots(peer: ClientPeer, raw: dict[str, Any]) -> tuple[Root, ...]:
-    """Structure the answer to ``roots/list``."""
-    roots: tuple[Root, ...] = _read(peer, ListRootsResult, raw).roots
-    return roots
+async def refresh_roots(peer: ClientPeer, ask: Callable[[str], Awaitable[dict[str, Any]]]) -> None:
+    """Fetch the client's roots by *ask* and keep them, unless newer ones came in meanwhile."""
+    peer.roots_news += 1
+    as_of = peer.roots_news
+    roots: tuple[Root, ...] = _read(peer, ListRootsResult, await ask("roots/list")).roots
+    if as_of > peer.roots_as_of:
+        peer.roots, peer.roots_as_of = roots, as_of
 
 
 def _require_method(peer: ClientPeer, method: str) -> None:

@@ -18,7 +18,7 @@ from mcp_trio.wire.lifecycle import Event, HandshakeLifecycle, Ruling, State
 from mcp_trio.wire.revisions import Feature
 
 from .batch import BatchRoute
-from .exchange import Exchange
+from .exchange import CANCELLED, Exchange
 from .outcomes import failure_of, reraise_cancelled
 
 if TYPE_CHECKING:
@@ -91,12 +91,11 @@ class Session(Exchange):
                 io.start_soon(self._write, writing)
                 try:
                     async with trio.open_nursery() as self._handlers:
-                        self._trace("session.opened", {})
+                        self._trace("session.opened", {"transport": type(self._transport).__name__})
                         task_status.started(self)
                         await self._read()
                         self._handlers.cancel_scope.cancel()
                 finally:
-                    self.lose(SessionClosed("the session is closed"))
                     with trio.CancelScope(
                         shield=True, deadline=trio.current_time() + self.limits.drain
                     ):
@@ -120,6 +119,8 @@ class Session(Exchange):
         except Exception as exc:  # noqa: BLE001 - a bug of ours is contained at the session's border
             _log.exception("the reader of the session failed")
             self.lose(SessionLost(f"internal error: {exc!r}", exc))
+        finally:  # cancelled from outside: a handler that waits under a shield must not wait on
+            self.lose(SessionClosed("the session is closed"))
         if type(self._error) is SessionLost and self._table.incoming:
             self._idle = trio.Event()
             with trio.move_on_after(self.limits.eof_grace):
@@ -212,7 +213,11 @@ class Session(Exchange):
             if self.role == "server" and self._step(Event.INITIALIZED) is Ruling.PROCEED:
                 self._may_operate.set()
                 self._endpoint.handle_notification(self, message)
-        elif self.operating or self._step(Event.NOTIFICATION) is Ruling.PROCEED:
+        elif (
+            self.operating
+            or message.method == CANCELLED  # also when closed: then its request gets no answer
+            or self._step(Event.NOTIFICATION) is Ruling.PROCEED
+        ):
             super()._receive_notification(message)
 
     async def _may_call(self, method: str) -> None:

@@ -7,6 +7,7 @@ to the writer, which alone finishes it: a cancelled caller must not leave half a
 
 from __future__ import annotations
 
+import math
 import time
 from typing import TYPE_CHECKING, Any, Final
 
@@ -172,17 +173,17 @@ class PipeTransport:
         limits, route, receive = self._limits, self.route, self._stream.receive
         framer = LineFramer(limits.message_bytes, limits.discard_bytes)
         depth = limits.json_depth
-        yielded = time.perf_counter()
         while True:
             data = await receive()
             lines = framer.receive(data) if data else framer.end()
+            until = time.perf_counter() + SLICE if len(lines) > 1 else math.inf
             for line in lines:
                 message = self.read_line(line, depth)
                 if message is not None:
                     deliver(message, route)
-                if time.perf_counter() - yielded > SLICE:
+                if time.perf_counter() > until:
                     await trio.lowlevel.checkpoint()
-                    yielded = time.perf_counter()
+                    until = time.perf_counter() + SLICE
             if not data:
                 return
             if framer.overflowed:
