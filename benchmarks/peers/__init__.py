@@ -1,0 +1,1 @@
+"""Programs for the environments of peers; nothing here imports mcp_trio."""
