@@ -277,6 +277,6 @@ class FdBytes:
         self.writer.close()
         self.reader.close()
 
-    async def aclose(self) -> None:
+    async def aclose(self) -> None:  # noqa: ASYNC910 - closing does not wait
         """Close both descriptors, at once. Idempotent."""
         self.close()

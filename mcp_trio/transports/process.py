@@ -67,19 +67,18 @@ class StderrTail:
             with contextlib.suppress(OSError, trio.ClosedResourceError):
                 while data := await self._reader.receive():
                     self._tail = (self._tail + data)[-self._keep :]
-                    await self._pass_on(data)
+                    if self._forward is not None:
+                        await self._pass_on(data, self._forward)
         self.ended.set()
 
-    async def _pass_on(self, data: bytes) -> None:
-        if self._forward is None:
-            return
+    async def _pass_on(self, data: bytes, forward: FdWriter) -> None:  # noqa: ASYNC910 - only waits if it must
         rest = memoryview(data)
         try:
-            with trio.move_on_after(self._patience):
-                while rest := rest[self._forward.send_nowait(rest) :]:
-                    await self._forward.wait_writable()
+            with trio.move_on_after(self._patience):  # noqa: ASYNC912 - as above
+                while rest := rest[forward.send_nowait(rest) :]:
+                    await forward.wait_writable()
         except OSError:
-            self._forward.close()
+            forward.close()
             self._forward = None
         self._patience = 0.0 if rest else _FORWARD_PATIENCE
 
@@ -110,7 +109,6 @@ class Child:
         self._exit_code: int | None = None
         self._one_waiter = trio.Lock()
         self._pidfd = -1
-        self._stopped = False
         self.pid: Final = process.pid
         self.stderr: Final = stderr
         if sys.platform == "linux":
@@ -143,16 +141,13 @@ class Child:
             await trio.lowlevel.wait_readable(self._pidfd)
 
     async def stop(self) -> None:
-        """End the process and its whole group; its stdin should be closed by now. Idempotent.
+        """End the process and its whole group; its stdin should be closed by now. Call it once.
 
         ``shutdown_wait`` for it to exit by itself, SIGTERM to the group, ``terminate_wait``,
         SIGKILL to the group, ``kill_wait``; each step ends as soon as it has been successful.
         Shielded: it runs to its end in a cancelled task too.
         Source: 2025-11-25 basic/lifecycle § Shutdown, stdio.
         """
-        if self._stopped:
-            return
-        self._stopped = True
         limits = self._limits
         with trio.CancelScope(shield=True):
             with trio.move_on_after(limits.shutdown_wait):

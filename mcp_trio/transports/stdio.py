@@ -42,7 +42,6 @@ _READ_PATIENCE: Final = 0.2
 _NOISE_LINES: Final = 5
 _NOISE_WIDTH: Final = 200
 
-
 #: Held while `own_stdio` has the process's stdin and stdout.
 _one_owner: Final = threading.Lock()
 
@@ -84,7 +83,7 @@ class ServerTransport(PipeTransport):
         """
         await _run_beside(partial(super().run_reader, deliver), self._watch_parent)
 
-    async def _watch_parent(self, reading: trio.CancelScope) -> None:
+    async def _watch_parent(self, reading: trio.CancelScope) -> None:  # noqa: ASYNC910 - a task of its own
         if self._parent >= 0:
             await trio.lowlevel.wait_readable(self._parent)
             reading.cancel(reason="the parent process has ended")
@@ -98,7 +97,7 @@ class ServerTransport(PipeTransport):
             os.close(self._parent)
             self._parent = -1
 
-    async def aclose(self) -> None:
+    async def aclose(self) -> None:  # noqa: ASYNC910 - closing does not wait
         """Close both directions, at once. Idempotent."""
         self.close()
 
@@ -198,6 +197,7 @@ class ChildTransport(PipeTransport):
         self._junk = 0
         self._read_out = trio.Event()
         self._one_closer = trio.Lock()
+        self._closed = False
         self.skipped_lines = 0
         self.first_noise: tuple[str, ...] = ()
 
@@ -302,7 +302,7 @@ class ChildTransport(PipeTransport):
                 await self._read_out.wait()  # noqa: ASYNC120 - cancelled, it no longer matters
             raise
 
-    async def _read_stderr(self, _: object) -> None:
+    async def _read_stderr(self, _: object) -> None:  # noqa: ASYNC910 - a task of its own
         if self._child.stderr is not None:
             await self._child.stderr.run()
 
@@ -314,6 +314,8 @@ class ChildTransport(PipeTransport):
         """
         with trio.CancelScope(shield=True):
             async with self._one_closer:
+                if self._closed:
+                    return
                 self._fds.writer.close()
                 async with trio.open_nursery() as nursery:
                     # A child that cannot write would not get around to exiting.
@@ -324,8 +326,9 @@ class ChildTransport(PipeTransport):
                 self._fds.close()
                 if self._child.stderr is not None:
                     self._child.stderr.close()
+                self._closed = True
 
-    async def _discard_stdout(self) -> None:
+    async def _discard_stdout(self) -> None:  # noqa: ASYNC910 - a task of its own
         with contextlib.suppress(OSError, trio.ClosedResourceError, trio.BusyResourceError):
             while await self._fds.receive():
                 pass

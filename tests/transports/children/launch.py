@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[2]
-ENV = {**os.environ, "PYTHONPATH": str(ROOT)}
+#: Unbuffered, what a server prints at import time would be on the wire before it can be caught.
+ENV = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": ""}
 
 #: Short waits, so that a test of force takes half a second.
 QUICK = Limits(shutdown_wait=0.2, terminate_wait=0.2, kill_wait=1.0, eof_grace=0.2, drain=0.3)
@@ -46,13 +47,13 @@ def server(limits: Limits | None = None) -> list[str]:
 class Nobody:
     """The client's endpoint where the server asks nothing."""
 
-    def initialize(self, session: Any, params: dict[str, Any]) -> dict[str, Any]:
+    def initialize(self, *_: object) -> dict[str, Any]:
         raise AssertionError("a client is not initialized")
 
-    async def handle_request(self, serving: Any, message: Any) -> dict[str, Any]:
-        return {"client": message.method}
+    async def handle_request(self, *_: object) -> dict[str, Any]:
+        return {}
 
-    def handle_notification(self, session: Any, message: Any) -> None:
+    def handle_notification(self, *_: object) -> None:
         pass
 
 
@@ -75,6 +76,11 @@ async def session_over(transport: Transport, limits: Limits = QUICK) -> AsyncIte
                 await session.aclose()
 
 
+def open_fds() -> set[str]:
+    """The numbers of this process's descriptors."""
+    return {entry.name for entry in Path("/proc/self/fd").iterdir()}
+
+
 async def gone(pid: int, within: float) -> bool:
     """Tell whether the process *pid* ends within that time, whoever's child it is."""
     try:
@@ -93,5 +99,6 @@ async def gone(pid: int, within: float) -> bool:
 async def eventually(condition: Callable[[], bool], within: float = 5.0) -> None:
     """Wait for what another process does and nothing reports."""
     with trio.fail_after(within):
+        await trio.lowlevel.checkpoint()
         while not condition():  # noqa: ASYNC110 - it happens in another process
             await trio.sleep(0.005)
