@@ -157,8 +157,17 @@ class RequestReader:
         if type(event) is not h11.Request:
             raise BadRequest(400, "no request line")
         head = _head_of(event)
+        names = {name for name, _ in head.headers}
+        if b"transfer-encoding" in names and b"content-length" in names:
+            # Two lengths for one body: RFC 9112 section 6.1 allows to refuse what smuggles.
+            raise BadRequest(400, "both Transfer-Encoding and Content-Length")
         leftover = connection.trailing_data[0]
-        if length is not None and not leftover and len(_ANY_LENGTH.findall(text)) == 1:
+        if (
+            length is not None
+            and b"content-length" in names
+            and not leftover
+            and len(_ANY_LENGTH.findall(text)) == 1
+        ):
             if _is_repeatable(event):
                 self._memo = _Memo(text[: length.start(1)], text[length.end(1) :], head)
             return self._begin_sized(head, int(length[1]), end)
