@@ -20,8 +20,9 @@ from attrs import field, frozen
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["FASTMCP", "PY_V1", "PY_V2", "SERVERS", "TS_V1", "TS_V2", "Peer", "ensure"]
+__all__ = ["ALL", "FASTMCP", "PY_V1", "PY_V2", "SERVERS", "TS_V1", "TS_V2", "Peer", "ensure"]
 
+_PROGRAMS: Final = Path(__file__).parent / "peers"
 _PATIENCE: Final = 420  # seconds that one installation may take
 
 
@@ -49,12 +50,30 @@ class Peer:
         """The packages of a JavaScript peer."""
         return self.home / "node_modules"
 
+    def command(self, program: str, folder: Path) -> list[str]:
+        """Return what runs *program*, a file under ``peers/`` or one of the packages.
+
+        JavaScript looks for packages beside the program, so it moves to *folder*.
+        """
+        if self.kind == "python":
+            return [self.python, str(_PROGRAMS / program)]
+        if program.startswith("@"):
+            return ["node", str(self.modules / program)]
+        for script in _PROGRAMS.glob("*.mjs"):
+            shutil.copy(script, folder)
+        (folder / "node_modules").symlink_to(self.modules)
+        return ["node", str(folder / program)]
+
 
 PY_V2: Final = Peer("python-v2", "python", ("mcp==2.3.0",))
 PY_V1: Final = Peer("python-v1", "python", ("mcp==1.30.0",))
 FASTMCP: Final = Peer("fastmcp", "python", ("fastmcp==4.2.3",))
 TS_V1: Final = Peer("typescript-v1", "node", ("@modelcontextprotocol/sdk@1.32.2",))
-TS_V2: Final = Peer("typescript-v2", "node", ("@modelcontextprotocol/client@2.4.0",))
+TS_V2: Final = Peer(
+    "typescript-v2",
+    "node",
+    ("@modelcontextprotocol/client@2.4.0", "@modelcontextprotocol/server@2.4.0", "zod@4.6.7"),
+)
 SERVERS: Final = Peer(
     "servers",
     "node",
@@ -98,7 +117,12 @@ _NPM_OPTIONS: Final = ("--no-audit", "--no-fund", "--ignore-scripts")
 
 def _run(*command: str) -> None:
     done = subprocess.run(
-        command, check=False, capture_output=True, text=True, timeout=_PATIENCE, stdin=subprocess.DEVNULL
+        command,
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=_PATIENCE,
+        stdin=subprocess.DEVNULL,
     )
     if done.returncode:
         raise RuntimeError(f"{' '.join(command)} failed:\n{done.stdout}\n{done.stderr}")

@@ -176,9 +176,7 @@ WEATHER = Tool(
 async def sample_with_tools(ctx: Context, city: str) -> str:
     """Let the model use a tool, and answer with what the tool gave."""
     asked = SamplingMessage(role="user", content=TextContent(text=f"Weather in {city}?"))
-    first = await ctx.sample(
-        asked, 100, tools=(WEATHER,), tool_choice=ToolChoice(mode="required")
-    )
+    first = await ctx.sample(asked, 100, tools=(WEATHER,), tool_choice=ToolChoice(mode="required"))
     blocks = first.content if isinstance(first.content, tuple) else (first.content,)
     uses = [block for block in blocks if isinstance(block, ToolUseContent)]
     results = tuple(

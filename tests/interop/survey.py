@@ -4,27 +4,22 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
 import tempfile
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from attrs import frozen
 
 from tests.interop import install
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+__all__ = ["CLIENTS", "ClientPeer", "report_of"]
 
-__all__ = ["CLIENTS", "ROOT", "ClientPeer", "peer_file", "report_of"]
-
-ROOT: Final = Path(__file__).parents[2]
-_PEERS: Final = Path(__file__).parent / "peers"
+_ROOT: Final = Path(__file__).parents[2]
 _OUR_SERVER: Final = (sys.executable, "-m", "tests.interop.server")
 _PATIENCE: Final = 60  # seconds for all of a peer's checks
 
@@ -52,40 +47,48 @@ CLIENTS: Final = {
 }
 
 
-@cache
 def report_of(name: str) -> dict[str, dict[str, Any]]:
-    """Run the client *name* against our server and return what it reports, by feature."""
+    """Return what the client *name* reports of our server, by feature.
+
+    Raises:
+        RuntimeError: it did not come to an end, or not to a good one.
+    """
+    report, failure = _survey(name)
+    if failure:
+        raise RuntimeError(f"{name} {failure}")
+    return report
+
+
+@cache
+def _survey(name: str) -> tuple[dict[str, dict[str, Any]], str]:
+    """Run a client, and return its report and, where there is none, why."""
     client = CLIENTS[name]
-    with peer_file(install.ensure(client.install), client.program) as command:
+    with tempfile.TemporaryDirectory() as folder:
+        command = install.ensure(client.install).command(client.program, Path(folder))
         process = subprocess.Popen(
             [*command, *client.args, *_OUR_SERVER],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            cwd=ROOT,
+            cwd=_ROOT,
             start_new_session=True,
         )
         try:
             out, err = process.communicate(timeout=_PATIENCE)
+        except subprocess.TimeoutExpired:
+            return {}, f"has not ended within {_PATIENCE} s"
         finally:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+            _end(process)
     if process.returncode:
-        raise AssertionError(f"{name} ended with {process.returncode}:\n{err.decode()[-4000:]}")
-    report: dict[str, dict[str, Any]] = json.loads(out)
-    return report
+        return {}, f"ended with {process.returncode}:\n{err.decode()[-4000:]}"
+    return json.loads(out), ""
 
 
-@contextmanager
-def peer_file(peer: install.Peer, program: str) -> Iterator[list[str]]:
-    """Yield the command that runs *program*, a file under ``peers/``, with *peer* installed."""
-    if peer.kind == "python":
-        yield [peer.python, str(_PEERS / program)]
-        return
-    # JavaScript looks for its packages beside the program.
-    with tempfile.TemporaryDirectory() as folder:
-        for script in _PEERS.glob("*.mjs"):
-            shutil.copy(script, folder)
-        Path(folder, "node_modules").symlink_to(peer.modules)
-        yield ["node", str(Path(folder, program))]
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Leave nothing of a peer behind."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    for pipe in (process.stdout, process.stderr):
+        if pipe is not None:
+            pipe.close()

@@ -168,7 +168,14 @@ async function others(client, call) {
 }
 
 async function cancellation(client, call) {
-  const record = async () => (await call('record')).structuredContent;
+  // The server's record once `key` is in it: cancellation takes a moment there.
+  const recorded = async (key) => {
+    for (;;) {
+      const record = (await call('record')).structuredContent;
+      if (key in record) return record;
+      await pause();
+    }
+  };
   const giveUp = async (tool, when) => {
     const controller = new AbortController(); // the SDK sends notifications/cancelled
     const onprogress = () => heard.put(['running', tool]);
@@ -179,12 +186,12 @@ async function cancellation(client, call) {
   };
   await report.check('cancel a call', async () => {
     await giveUp('slow', ([kind, tool]) => kind === 'running' && tool === 'slow');
-    return (await record())['slow ended'];
+    return (await recorded('slow ended'))['slow ended'];
   });
   await report.check('cancel a call that asks', async () => {
     await giveUp('hold', ([kind, message]) => kind === 'asked' && message === 'hold');
     while (state.abandoned === 0) await pause();
-    const seen = await record();
+    const seen = await recorded('hold cancelled');
     return [seen['hold cancelled'], seen.open, state.abandoned];
   });
 }

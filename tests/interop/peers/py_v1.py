@@ -19,7 +19,9 @@ async def sample(context, params):
     blocks = last if isinstance(last, list) else [last]
     if blocks[0].type == "tool_result":
         return _said(f"It says: {blocks[0].content[0].text}")
-    use = types.ToolUseContent(type="tool_use", id="use-1", name=params.tools[0].name, input={"city": "Oslo"})
+    use = types.ToolUseContent(
+        type="tool_use", id="use-1", name=params.tools[0].name, input={"city": "Oslo"}
+    )
     return types.CreateMessageResultWithTools(
         role="assistant", content=[use], model="peer-model", stopReason="toolUse"
     )
@@ -205,7 +207,9 @@ async def resources(client):
     await report.check("read blob", read_blob)
     await report.check("read through a template", read_template)
     await report.check("resource updates", updates)
-    await report.check("unknown resource", lambda: code_of(client.read_resource(AnyUrl("memo://no"))))
+    await report.check(
+        "unknown resource", lambda: code_of(client.read_resource(AnyUrl("memo://no")))
+    )
 
 
 async def others(client):
@@ -251,8 +255,13 @@ async def others(client):
 
 
 async def cancellation(client):
-    async def record():
-        return (await client.call_tool("record", {})).structuredContent
+    async def recorded(key):
+        """Return the server's record once *key* is in it: cancellation takes a moment there."""
+        while True:
+            record = (await client.call_tool("record", {})).structuredContent
+            if key in record:
+                return record
+            await anyio.sleep(0.02)
 
     async def cancel_call():
         async def on_progress(value, total, text):
@@ -272,7 +281,7 @@ async def cancellation(client):
             cancelled = types.CancelledNotification(params=params)
             await client.send_notification(types.ClientNotification(cancelled))
             group.cancel_scope.cancel()
-        return (await record()).get("slow ended")
+        return (await recorded("slow ended"))["slow ended"]
 
     await report.check("cancel a call", cancel_call, how="raw")
     why = "nothing is read while a callback runs, so no cancellation can reach it"

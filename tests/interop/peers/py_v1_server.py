@@ -1,6 +1,6 @@
 """The official Python SDK, version 1 (its FastMCP), as a server with a little of everything."""
 
-from typing import Any, Literal
+from typing import Any
 
 import anyio
 from mcp import types
@@ -24,7 +24,7 @@ class Person(BaseModel):
     email: str
     age: int
     height: float
-    colour: Literal["red", "green"]
+    colour: str
     happy: bool = True
 
 
@@ -94,7 +94,9 @@ async def choose(ctx: Context) -> dict[str, Any]:
 async def ask_url(ctx: Context) -> types.CallToolResult:
     answer = await ctx.elicit_url("Pay, please", "https://example.org/pay", "visit")
     await ctx.session.send_elicit_complete("visit")
-    return types.CallToolResult(content=[types.TextContent(type="text", text=f"{answer.action}ed".title())])
+    return types.CallToolResult(
+        content=[types.TextContent(type="text", text=f"{answer.action}ed".title())]
+    )
 
 
 def _result(use):
@@ -119,10 +121,7 @@ async def sample_with_tools(city: str, ctx: Context) -> types.CallToolResult:
     tools = [types.Tool.model_validate(WEATHER)]
     asked = _user(types.TextContent(type="text", text=f"Weather in {city}?"))
     first = await ctx.session.create_message([asked], max_tokens=100, tools=tools)
-    results = [
-        _result(use)
-        for use in first.content_as_list
-    ]
+    results = [_result(use) for use in first.content_as_list]
     used = types.SamplingMessage(role="assistant", content=first.content)
     last = await ctx.session.create_message(
         [asked, used, _user(results)], max_tokens=100, tools=tools

@@ -259,8 +259,13 @@ async def others(client):
 
 
 async def cancellation(client):
-    async def record():
-        return (await client.call_tool("record", {})).structured_content
+    async def recorded(key):
+        """Return the server's record once *key* is in it: cancellation takes a moment there."""
+        while True:
+            record = (await client.call_tool("record", {})).structured_content
+            if key in record:
+                return record
+            await anyio.sleep(0.02)
 
     async def give_up(tool, when):
         async def on_progress(value, total, text):
@@ -276,14 +281,14 @@ async def cancellation(client):
 
     async def cancel_call():
         await give_up("slow", lambda item: item == ("running", "slow"))
-        return (await record()).get("slow ended")
+        return (await recorded("slow ended"))["slow ended"]
 
     async def cancel_reverse():
         await give_up("hold", lambda item: item[:2] == ("asked", "hold"))
         while not state["abandoned"]:
             await anyio.sleep(0.02)
-        seen = await record()
-        return [seen.get("hold cancelled"), seen["open"], state["abandoned"]]
+        seen = await recorded("hold cancelled")
+        return [seen["hold cancelled"], seen["open"], state["abandoned"]]
 
     await report.check("cancel a call", cancel_call)
     await report.check("cancel a call that asks", cancel_reverse)

@@ -52,3 +52,36 @@ export class Heard {
     }
   }
 }
+
+// For servers.
+export const PNG =
+  'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNkYAAAAAYAAjCB0C8AAAAASUVORK5CYII=';
+export const WAV = 'UklGRiQAAABXQVZFZm10IBAAAAABAAEAQB8AAEAfAAABAAgAZGF0YQAAAAA=';
+export const WEATHER = {
+  name: 'weather',
+  inputSchema: { type: 'object', properties: { city: { type: 'string' } } },
+};
+export const PERSON_FORM = {
+  type: 'object',
+  properties: {
+    name: { type: 'string', minLength: 1 },
+    email: { type: 'string', format: 'email' },
+    age: { type: 'integer', minimum: 0 },
+    height: { type: 'number' },
+    colour: { type: 'string', enum: ['red', 'green'] },
+    happy: { type: 'boolean', default: true },
+  },
+  required: ['name', 'email', 'age', 'height', 'colour'],
+};
+export const CHOICES_FORM = {
+  type: 'object',
+  properties: {
+    plain: { type: 'string', enum: ['a', 'b'] },
+    titled: { type: 'string', oneOf: [{ const: 'x', title: 'X' }] },
+    named: { type: 'string', enum: ['m', 'n'], enumNames: ['M', 'N'] },
+    several: { type: 'array', items: { type: 'string', enum: ['a', 'b'] } },
+    titled_several: { type: 'array', items: { anyOf: [{ const: 'y', title: 'Y' }] } },
+    day: { type: 'string', format: 'date', default: '2026-01-02' },
+  },
+  required: ['plain', 'titled', 'named', 'several', 'titled_several'],
+};

@@ -53,7 +53,13 @@ class Heard:
 
 
 FORM = {"name": "Ann", "email": "ann@example.org", "age": 30, "height": 1.7, "colour": "red"}
-CHOICES = {"plain": "a", "titled": "x", "named": "n", "several": ["a", "b"], "titled_several": ["y"]}
+CHOICES = {
+    "plain": "a",
+    "titled": "x",
+    "named": "n",
+    "several": ["a", "b"],
+    "titled_several": ["y"],
+}
 
 # For servers.
 PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNkYAAAAAYAAjCB0C8AAAAASUVORK5CYII="
