@@ -31,7 +31,7 @@ DATED = ("wire/revisions.py", "wire/lifecycle.py", "types/")
 
 BASEMENT = {"codec", "schema", "types", "wire"}
 ROOMS = BASEMENT | {"auth", "client", "runtime", "server", "stores", "transports"}
-GUESTS_AND_GARDEN = {"examples", "extensions", "testing", "trace"}
+GUESTS_AND_GARDEN = {"cli", "examples", "extensions", "testing", "trace"}
 FOLDERS = {".ci", "benchmarks", "docs", "mcp_trio", "tests"}
 
 MODULES = {

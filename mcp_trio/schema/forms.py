@@ -8,13 +8,19 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from typing import Any, Final, final
+from typing import Any, Final, final, get_type_hints
 
 import msgspec
 from attrs import field, frozen
 
 from mcp_trio.errors import InvalidMessage
-from mcp_trio.schema.shapes import adapter_for, explain, explain_foreign, json_schemas
+from mcp_trio.schema.shapes import (
+    adapter_for,
+    explain,
+    explain_foreign,
+    in_declared_order,
+    json_schemas,
+)
 from mcp_trio.schema.validate import compile_schema
 from mcp_trio.wire.revisions import Feature, Revision
 
@@ -95,7 +101,11 @@ def _form_of_class(kind: Any) -> Form:
     where = getattr(kind, "__name__", str(kind))
     adapter = adapter_for(kind, where)
     (schema,), definitions = json_schemas([kind], [adapter], "validation")
-    return Form(schema=_flat(schema, definitions, where), kind=kind, adapter=adapter)
+    flat = _flat(schema, definitions, where)
+    hints = get_type_hints(kind, include_extras=True)
+    for name, each in flat["properties"].items():
+        in_declared_order(each, hints.get(name))
+    return Form(schema=flat, kind=kind, adapter=adapter)
 
 
 def _flat(schema: dict[str, Any], definitions: Mapping[str, Any], where: str) -> dict[str, Any]:

@@ -6,9 +6,10 @@ user imported pydantic, so ``sys.modules`` says whether it needs to be considere
 
 from __future__ import annotations
 
+import enum
 import re
 import sys
-from typing import TYPE_CHECKING, Any, Final, Literal, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args, get_origin
 
 import msgspec
 
@@ -17,7 +18,14 @@ from mcp_trio.schema.paths import clip, path_of
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["adapter_for", "explain", "explain_foreign", "foreign_refusal", "json_schemas"]
+__all__ = [
+    "adapter_for",
+    "explain",
+    "explain_foreign",
+    "foreign_refusal",
+    "in_declared_order",
+    "json_schemas",
+]
 
 Mode = Literal["validation", "serialization"]
 
@@ -92,6 +100,30 @@ def json_schemas(
     ours, theirs = iter(schemas), iter(foreign_schemas)
     ordered = [dict(next(ours if adapter is None else theirs)) for adapter in adapters]
     return ordered, {**definitions, **foreign_definitions}
+
+
+def in_declared_order(schema: Any, annotation: Any) -> None:
+    """Put the choices of *schema* in the order in which *annotation* names them.
+
+    msgspec sorts them; whoever shows them wants them as their author wrote them.
+    """
+    if not isinstance(schema, dict):
+        return
+    if isinstance(schema.get("enum"), list):
+        for values in _choices(annotation):
+            if sorted(map(str, values)) == sorted(map(str, schema["enum"])):
+                schema["enum"] = list(values)
+    for inner in (schema.get("items"), *schema.get("anyOf", ())):
+        in_declared_order(inner, annotation)
+
+
+def _choices(annotation: Any) -> list[tuple[Any, ...]]:
+    """Return the values of every Literal and Enum that *annotation* mentions."""
+    if get_origin(annotation) is Literal:
+        return [get_args(annotation)]
+    if isinstance(annotation, enum.EnumMeta):
+        return [tuple(member.value for member in annotation)]  # type: ignore[var-annotated]  # of any enum
+    return [values for part in get_args(annotation) for values in _choices(part)]
 
 
 def _foreign_schemas(

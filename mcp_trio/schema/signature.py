@@ -20,6 +20,7 @@ from mcp_trio.schema.shapes import (
     explain,
     explain_foreign,
     foreign_refusal,
+    in_declared_order,
     json_schemas,
 )
 
@@ -219,6 +220,7 @@ def _annotate(
     documented: str | None,
 ) -> None:
     """Add the description and the default of *parameter* to its *schema*."""
+    in_declared_order(schema, kind)
     texts = [extra for extra in getattr(kind, "__metadata__", ()) if isinstance(extra, str)]
     if text := next(iter(texts), documented):
         schema.setdefault("description", text)
