@@ -7,13 +7,28 @@ between them and knows none of their insides.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, final
+
+from attrs import frozen
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Awaitable, Callable, Sequence
     from contextlib import AbstractAsyncContextManager
 
-__all__ = ["ByteStream", "Deliver", "Endpoint", "Route", "SessionFactory", "Tracer", "Transport"]
+__all__ = [
+    "ByteStream",
+    "Deliver",
+    "Endpoint",
+    "EventStore",
+    "EventStoreStatistics",
+    "Route",
+    "SessionFactory",
+    "SessionRecord",
+    "StoredEvent",
+    "Tail",
+    "Tracer",
+    "Transport",
+]
 
 Deliver: TypeAlias = "Callable[[Any, Route], None]"
 
@@ -48,6 +63,17 @@ class Route(Protocol):
         """Wait until `full` is false. A cancel point; nothing is held after Cancelled."""
         ...
 
+    def skip(self) -> None:
+        """A request that came on this route gets no answer: its sender cancelled it."""
+        ...
+
+    def hang_up(self) -> bool:
+        """End the open response, where what is still to come can be fetched later.
+
+        False where there is nothing to end; then nothing has changed.
+        """
+        ...
+
 
 class Transport(Protocol):
     """One duplex pipe of messages, run by the session that owns it."""
@@ -66,11 +92,12 @@ class Transport(Protocol):
         """
         ...
 
-    async def run_writer(self) -> None:
-        """Write what is queued, until cancelled.
+    @property
+    def run_writer(self) -> Callable[[], Awaitable[None]] | None:
+        """A coroutine function that writes what is queued until it is cancelled, if one is needed.
 
-        Raises:
-            OSError, trio.BrokenResourceError: the pipe broke.
+        It raises ``OSError`` or ``trio.BrokenResourceError`` when the pipe breaks. None where
+        others write, as on HTTP.
         """
         ...
 
@@ -155,3 +182,119 @@ class Middleware(Protocol):
 
 
 Command: TypeAlias = "Sequence[str]"
+
+
+@final
+@frozen(kw_only=True)
+class SessionRecord:
+    """What must be known of a session to serve its streams after a restart."""
+
+    revision: str
+    principal: str | None = None
+
+
+@final
+@frozen
+class StoredEvent:
+    """Event number *n* of a stream, and its data exactly as it was sent."""
+
+    n: int
+    data: bytes
+
+
+@final
+@frozen
+class Tail:
+    """The rest of a stream. Where it is *finished*, nothing will ever come after it."""
+
+    events: tuple[StoredEvent, ...]
+    finished: bool
+
+
+@final
+@frozen(kw_only=True)
+class EventStoreStatistics:
+    """What a store holds now. *bytes* counts against ``Limits.event_bytes_total``."""
+
+    sessions: int
+    streams: int
+    events: int
+    bytes: int
+
+
+class EventStore(Protocol):
+    """Keeps the events of HTTP streams, so that a client can fetch what a cut took from it.
+
+    The rules: a session's streams are its own; an append is all or nothing; a tail has no
+    holes; and what a store drops for want of room or time is decided by
+    `mcp_trio.stores.bounds`, whose text is part of this contract. The kit
+    `mcp_trio.testing.stores` shows whether a store keeps them.
+
+    Each method is a cancel point at its start and does nothing if it is cancelled there; once
+    it has begun it takes effect as a whole. Any session, stream or event number may be asked
+    for, by anybody: only text that equals a name, and a number below it, may find anything.
+
+    Every method can raise `mcp_trio.errors.StoreUnusable`, and after `aclose`
+    ``trio.ClosedResourceError``. Source: 2025-11-25 basic/transports § Resumability and
+    Redelivery.
+    """
+
+    async def open_session(self, session: str, record: SessionRecord) -> None:
+        """Remember *session*, from now on or still. A checkpoint.
+
+        Raises:
+            ValueError: *session* is known with another record; nothing has changed.
+        """
+        ...
+
+    async def session(self, session: str) -> SessionRecord | None:
+        """Return what is known of *session*, None where it is unknown. A checkpoint."""
+        ...
+
+    async def append(self, session: str, stream: str, events: Sequence[StoredEvent]) -> None:
+        """Add *events* to the end of *stream*, which begins with its first append.
+
+        Numbers increase but need not be adjacent. Events up to the last number stored are
+        there already and are skipped, so an append may be repeated. A cancel point, and a
+        full checkpoint at least every millisecond. After Cancelled nothing was added.
+
+        Raises:
+            UnknownStream: *session* is unknown (a late append does not bring it back).
+            ValueError: the numbers do not increase from 1 or more, or something new would
+                follow the end of a finished stream; nothing was added.
+        """
+        ...
+
+    async def finish(self, session: str, stream: str) -> None:
+        """Note that nothing more will come; the response is among the events. A checkpoint.
+
+        Idempotent.
+
+        Raises:
+            UnknownStream: *session* has no such stream.
+        """
+        ...
+
+    async def read(self, session: str, stream: str, after: int) -> Tail:
+        """Return everything of *stream* that came after event *after*. A checkpoint.
+
+        Raises:
+            UnknownStream: *session* has no such stream, or it has not come to *after* yet.
+            EventsExpired: something after *after* has been dropped.
+        """
+        ...
+
+    async def forget_session(self, session: str) -> None:
+        """Drop *session* and all its streams, if it is known. A checkpoint."""
+        ...
+
+    async def statistics(self) -> EventStoreStatistics:
+        """Count what is held now. A checkpoint."""
+        ...
+
+    async def aclose(self) -> None:
+        """Let go of what the store holds open. Idempotent. A checkpoint.
+
+        The store is closed even if this is cancelled.
+        """
+        ...

@@ -17,6 +17,10 @@
     ├── CannotSuspend            a handler cannot be suspended here (shield or foreign nursery)
     ├── NoReverseRoute           this request's peer cannot be asked anything
     ├── OutcomeUnknown           the connection broke before anybody can know what became of a call
+    ├── StoreError               an event store has not what it was asked for
+    │   ├── UnknownStream        ... and this session may never have had it
+    │   ├── EventsExpired        ... any more: the tail of the stream would have a hole
+    │   └── StoreUnusable        ... since it cannot work at all (file damaged, disk full, too new)
     └── Refusal                  raise it in a handler to answer with this JSON-RPC error
 
 Errors of the operating system and of trio (``trio.BrokenResourceError``, ``OSError``) never
@@ -35,6 +39,7 @@ __all__ = [
     "ConnectFailed",
     "DeadlineExceeded",
     "ErrorCode",
+    "EventsExpired",
     "InvalidMessage",
     "InvalidResult",
     "McpError",
@@ -46,6 +51,9 @@ __all__ = [
     "Refusal",
     "SessionClosed",
     "SessionLost",
+    "StoreError",
+    "StoreUnusable",
+    "UnknownStream",
 ]
 
 
@@ -249,6 +257,36 @@ class NoReverseRoute(McpError):
 
 class OutcomeUnknown(McpError):
     """The connection broke before anybody can know what became of the call."""
+
+
+class StoreError(McpError):
+    """An event store has not what it was asked for."""
+
+
+class UnknownStream(StoreError):
+    """No such session or stream is known to the one who asks, or it was forgotten.
+
+    What other sessions have cannot be told from what never was.
+    """
+
+    def __init__(self) -> None:
+        super().__init__("this session has no such stream or event")
+
+
+class EventsExpired(StoreError):
+    """Events that were asked for have been dropped; what is left would have a hole.
+
+    Attributes:
+        dropped: the number of the last event that was dropped.
+    """
+
+    def __init__(self, dropped: int) -> None:
+        super().__init__(f"the events up to {dropped} of this stream are no longer kept")
+        self.dropped: Final = dropped
+
+
+class StoreUnusable(StoreError):
+    """A store cannot work; the message says why, ``__cause__`` what was observed."""
 
 
 class Refusal(McpError):

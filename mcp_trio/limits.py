@@ -52,6 +52,37 @@ class Limits:
     junk_bytes: int = field(default=1 * MIB, validator=_positive)
     #: How much of a child's stderr is kept for error messages.
     stderr_tail: int = field(default=8 * KIB, validator=_positive)
+    #: The head of one HTTP request. Precedents: nginx 8 KiB a line, h11 and Node.js 16 KiB.
+    header_bytes: int = field(default=16 * KIB, validator=_positive)
+    #: Head and body of an HTTP request must have arrived within this time (slow-loris).
+    request_time: float = field(default=30.0, validator=_positive)
+    #: An HTTP connection without a request is closed after this time. Precedent: nginx 75 s.
+    connection_idle: float = field(default=75.0, validator=_positive)
+    #: Open HTTP connections of one server; further ones wait in the listener's backlog.
+    connections: int = field(default=10_000, validator=_positive)
+    #: A silent event stream gets a comment this often, since proxies close silent connections.
+    sse_keep_alive: float = field(default=15.0, validator=_positive)
+    #: A handler that takes longer gets an event stream that can be resumed (2025-11-25).
+    sse_after: float = field(default=0.1, validator=validators.ge(0))
+    #: What a client is told to wait before it resumes a stream, in milliseconds.
+    sse_retry: int = field(default=1_000, validator=_positive)
+    #: Standing GET streams of one session; the newest carries.
+    get_streams: int = field(default=4, validator=_positive)
+    #: HTTP sessions: in all, of one principal, and how long an unused one is kept.
+    sessions: int = field(default=10_000, validator=_positive)
+    sessions_per_principal: int = field(default=1_000, validator=_positive)
+    session_idle: float = field(default=1_800.0, validator=_positive)
+    #: Kept for resumption, per stream: events (Redis trims streams to about as many), their
+    #: bytes (one gRPC message), and for how long (Socket.IO resumes for 2 minutes, but a
+    #: person who answers a question takes longer).
+    events_per_stream: int = field(default=1_000, validator=_positive)
+    event_bytes_per_stream: int = field(default=4 * MIB, validator=_positive)
+    event_age: float = field(default=600.0, validator=_positive)
+    #: The same for a whole event store, with what its bookkeeping costs: 64 full streams.
+    event_bytes_total: int = field(default=256 * MIB, validator=_positive)
+    #: A store forgets a session that nothing has touched in it for this time. It is longer
+    #: than ``session_idle``, since most requests of a session do not touch the store.
+    session_record_age: float = field(default=86_400.0, validator=_positive)
     #: Change notices (``list_changed``) within this time become one.
     debounce: float = field(default=0.05, validator=validators.ge(0))
     #: Pages one iterator fetches before it stops with an error.

@@ -140,12 +140,15 @@ class RawPeer:
     async def next(self) -> Any:
         """Return the next message that was sent to us; None at the end of the stream."""
         while not self._lines:
-            data = await self.stream.receive()
-            if not data:
+            if not await self._read():
                 return None
-            *lines, self._rest = (self._rest + data).split(b"\n")
-            self._lines += lines
         return json.loads(self._lines.pop(0))
+
+    async def _read(self) -> bytes:
+        data = await self.stream.receive()
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        self._lines += lines
+        return data
 
     async def next_of(self, method: str) -> Any:
         """Return the next message, which has to be a request or notification of *method*."""
@@ -165,13 +168,12 @@ class RawPeer:
 
     async def everything(self) -> list[Any]:
         """Return all that is on its way to us, once nobody has anything left to do."""
-        found = []
-        while True:
+        await trio.testing.wait_all_tasks_blocked()
+        while self.stream._in.chunks:
+            await self._read()
             await trio.testing.wait_all_tasks_blocked()
-            with trio.move_on_after(0) as scope:
-                found.append(await self.next())
-            if scope.cancelled_caught or found[-1] is None:
-                return [message for message in found if message is not None]
+        lines, self._lines = self._lines, []
+        return [json.loads(line) for line in lines]
 
     async def hang_up(self) -> None:
         """Close both directions."""
@@ -211,9 +213,7 @@ async def against_raw(
 ) -> AsyncIterator[tuple[Session, RawPeer]]:
     """A running session of ours and a raw peer; the handshake is done unless *version* is None."""
     transport, peer = raw_pair(limits, capacity=capacity)
-    session = Session(
-        role, endpoint or Endpoint(), transport, limits=limits, admission=admission
-    )
+    session = Session(role, endpoint or Endpoint(), transport, limits=limits, admission=admission)
     async with hold_session(session):
         if version is not None and role == "server":
             await peer.request("hello", "initialize", {"protocolVersion": version})

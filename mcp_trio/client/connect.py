@@ -211,7 +211,9 @@ async def _initialize(
             return await session.call("initialize", params)
         except PeerError as exc:
             raise failed(f"the server refused initialize: {exc}") from exc
-        except (SessionLost, InvalidResult) as exc:
+        except SessionLost as exc:  # *failed* itself knows of the exit code and the stderr
+            raise failed(f"the server did not answer initialize: {exc.reason}") from exc
+        except InvalidResult as exc:
             raise failed(f"the server did not answer initialize: {exc}") from exc
     raise failed(f"the server did not answer initialize within {patience:g} s")
 

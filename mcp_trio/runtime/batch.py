@@ -11,9 +11,8 @@ from mcp_trio.wire.jsonrpc import (
     Flaw,
     Malformed,
     Result,
-    Unencodable,
     classify,
-    find_unencodable,
+    encode,
 )
 
 if TYPE_CHECKING:
@@ -59,9 +58,7 @@ class BatchRoute:
         """Keep an answer until the last one is there; pass anything else on."""
         if not isinstance(message, Result | Failure):
             return self._route.send_nowait(message, eager=eager)
-        found = find_unencodable(message.result if isinstance(message, Result) else message.data)
-        if found is not None:
-            raise Unencodable(*found)
+        encode(message)  # one that cannot be written must not take the others with it
         self._answers.append(message)
         self.skip()
         return 0
@@ -69,9 +66,15 @@ class BatchRoute:
     def skip(self) -> None:
         """One request of the batch needs no answer (it was cancelled), or has got it."""
         self._missing -= 1
-        if self._missing == 0 and self._answers:
-            answers, self._answers = self._answers, []
-            self._route.send_nowait(answers)
+        if self._missing == 0:
+            if self._answers:
+                self._route.send_nowait(self._answers)
+            else:
+                self._route.skip()
+
+    def hang_up(self) -> bool:
+        """As the route behind it."""
+        return self._route.hang_up()
 
     def unsend(self, ticket: int) -> bool:
         """As the route behind it."""

@@ -91,10 +91,11 @@ class HandlerContext:
             SessionLost: the session is over.
             InvalidMessage: a number that JSON cannot hold.
         """
-        if self._token is not None and self._advances(progress):
+        if self._token is not None:
             if self.serving.route.full:
                 await self.serving.route.wait_room()
-            self._send_progress(progress, total, message)
+            if self._advances(progress):  # asked after the wait, in which others may report
+                self._send_progress(progress, total, message)
         now = time.perf_counter()
         if now - self._yielded > _SLICE:
             self._yielded = now
@@ -114,7 +115,6 @@ class HandlerContext:
         if self._last_progress is not None and not progress > self._last_progress:
             _log.debug("progress %r does not increase, it is not sent", progress)
             return False
-        self._last_progress = progress
         return self.serving.stage is Stage.SERVING  # late progress is dropped quietly
 
     def _send_progress(self, progress: float, total: float | None, message: str | None) -> None:
@@ -127,6 +127,7 @@ class HandlerContext:
         self._ticket = session.notify_nowait(
             "notifications/progress", params, route=self.serving.route
         )
+        self._last_progress = progress
 
     # ------------------------------------------------------------ other messages
 

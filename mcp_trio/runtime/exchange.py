@@ -301,20 +301,26 @@ class Exchange:
         """End a forward call: first the reverse calls it still has open, then its answer."""
         verdict, abandoned = self._table.settle(serving)
         self._admission.leave()
-        for call in abandoned:
-            call.home.tell_abandoned(call)
-            call.settle(
-                OriginSettled(f"{call.method} was open when {serving.method} {serving.id!r} ended")
-            )
+        if abandoned:
+            self._end_calls(abandoned, serving)
         incoming = self._table.incoming
         if verdict is Verdict.ANSWER:
             self._answer(serving, answer, eager=not incoming)
-        elif isinstance(serving.route, BatchRoute):
+        else:
             serving.route.skip()
         if self.tracer is not None:
             self._trace("request.settled", {"id": serving.id, "verdict": verdict.name})
         if not incoming and self._idle is not None:
             self._idle.set()
+
+    @staticmethod
+    def _end_calls(calls: list[PendingCall], origin: Serving) -> None:
+        """End *calls*, which came from *origin*, where they wait: under whatever shield."""
+        for call in calls:
+            call.home.tell_abandoned(call)
+            call.settle(
+                OriginSettled(f"{call.method} was open when {origin.method} {origin.id!r} ended")
+            )
 
     def _answer(self, serving: Serving, answer: Result | Failure | None, *, eager: bool) -> None:
         if answer is None:

@@ -74,7 +74,7 @@ class Session(Exchange):
 
     # ------------------------------------------------------------ life
 
-    async def run(
+    async def run(  # noqa: ASYNC128 - started() is called by _run_handlers
         self, *, task_status: trio.TaskStatus[Session] = trio.TASK_STATUS_IGNORED
     ) -> None:
         """Own the session until the peer ends it, `close` is called, or this task is cancelled.
@@ -85,26 +85,36 @@ class Session(Exchange):
         handler never leave this function; they end up in the waiters' `SessionLost` and in
         the log. A checkpoint; after Cancelled nothing of the session is left.
         """
-        writing = trio.CancelScope(shield=True)
         try:
-            async with trio.open_nursery() as io:
-                io.start_soon(self._write, writing)
-                try:
-                    async with trio.open_nursery() as self._handlers:
-                        self._trace("session.opened", {"transport": type(self._transport).__name__})
-                        task_status.started(self)
-                        await self._read()
-                        self._handlers.cancel_scope.cancel()
-                finally:
-                    with trio.CancelScope(
-                        shield=True, deadline=trio.current_time() + self.limits.drain
-                    ):
-                        await self._transport.drain()
-                    writing.cancel()
+            write = self._transport.run_writer
+            if write is None:
+                await self._run_handlers(task_status)
+            else:
+                writing = trio.CancelScope(shield=True)
+                async with trio.open_nursery() as io:
+                    io.start_soon(self._write, write, writing)
+                    try:
+                        await self._run_handlers(task_status)
+                    finally:
+                        writing.cancel()
         finally:
             await self._transport.aclose()
             self._trace("session.closed", {"reason": str(self._error)})
             self._ended.set()
+
+    async def _run_handlers(self, task_status: trio.TaskStatus[Session]) -> None:
+        """Serve until there is nothing more to read, then let the writer drain."""
+        try:
+            async with trio.open_nursery() as self._handlers:
+                self._trace("session.opened", {"transport": type(self._transport).__name__})
+                task_status.started(self)
+                try:
+                    await self._read()
+                finally:
+                    self._stop_serving(self._handlers)
+        finally:
+            with trio.CancelScope(shield=True, deadline=trio.current_time() + self.limits.drain):
+                await self._transport.drain()
 
     async def _read(self) -> None:
         """Read until there is nothing more to come, then give requests their grace."""
@@ -126,10 +136,16 @@ class Session(Exchange):
             with trio.move_on_after(self.limits.eof_grace):
                 await self._idle.wait()
 
-    async def _write(self, writing: trio.CancelScope) -> None:
+    def _stop_serving(self, handlers: trio.Nursery) -> None:
+        """Cancel all requests; `lose` has ended their reverse calls, here go those of chains."""
+        handlers.cancel_scope.cancel()
+        for serving in self._table.incoming.values():
+            self._end_calls(self._table.take_calls_from(serving), serving)
+
+    async def _write(self, write: Callable[[], Awaitable[None]], writing: trio.CancelScope) -> None:
         with writing:
             try:
-                await self._transport.run_writer()
+                await write()
             except (OSError, trio.BrokenResourceError, trio.ClosedResourceError) as exc:
                 self.lose(SessionLost(f"the connection broke: {exc}", exc))
                 self._reading.cancel()

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+from .refusals import resource_not_found, url_elicitation_required
 from .registry import Server
 from .serve import serve_stdio, serve_stream, serve_transport
 
-__all__ = ["Server", "serve_stdio", "serve_stream", "serve_transport"]
+__all__ = [
+    "Server",
+    "resource_not_found",
+    "serve_stdio",
+    "serve_stream",
+    "serve_transport",
+    "url_elicitation_required",
+]

@@ -35,8 +35,9 @@ class ChangeNotices:
         await trio.sleep(self._session.limits.debounce)
         pending, self._pending = self._pending, {}
         try:
-            for (method, _), params in pending.items():
+            for (method, uri), params in pending.items():
                 await self._session.route.wait_room()
-                self._session.notify_nowait(method, params)
+                if not uri or uri in self._session.state.subscriptions:
+                    self._session.notify_nowait(method, params)
         except SessionLost:
             return  # nobody is left to be told

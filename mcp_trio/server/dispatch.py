@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from mcp_trio.codec import codec_for
-from mcp_trio.errors import ErrorCode, Refusal
+from mcp_trio.errors import ErrorCode, PeerError, ProtocolViolation, Refusal, SessionLost
 from mcp_trio.runtime.context import Context
 from mcp_trio.runtime.middleware import OutgoingRequest, compose
 from mcp_trio.runtime.peer import LEVELS, ClientPeer
@@ -13,7 +14,7 @@ from mcp_trio.types import CallToolRequestParams, InitializeRequestParams
 from mcp_trio.wire.revisions import LATEST_LEGACY, negotiate
 
 from .pages import page_of
-from .resources import not_found
+from .refusals import resource_not_found
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from .registry import Server
 
 __all__ = ["ServerEndpoint"]
+
+_log: Final = logging.getLogger("mcp_trio.server")
 
 JsonObject: TypeAlias = dict[str, Any]
 Handler: TypeAlias = "Callable[[Context[Any], JsonObject], Awaitable[Any]]"
@@ -65,17 +68,19 @@ class ServerEndpoint:
     # ------------------------------------------------------------ the session's opening
 
     def initialize(self, session: Session, params: JsonObject) -> JsonObject:
-        """Negotiate the revision and introduce the server (2025-11-25 basic/lifecycle)."""
+        """Negotiate the revision and introduce the server.
+
+        Source: 2025-11-25 basic/lifecycle § Initialization.
+
+        Raises:
+            InvalidMessage: *params* are malformed; nothing has changed.
+        """
         asked = codec_for(LATEST_LEGACY.version).structure(params, InitializeRequestParams)
         revision = negotiate(asked.protocol_version, self._server.revisions)
-        session.revision = revision
         peer = ServerPeer(revision, asked.client_info, asked.capabilities, params["capabilities"])
         capabilities = self._capabilities(revision)
         peer.methods = self._methods(revision, capabilities)
         peer.read_call = peer.codec.structurer(CallToolRequestParams)
-        session.state = peer
-        if self._outgoing is not None:
-            session.outgoing = self._call_out
         result: JsonObject = {
             "protocolVersion": revision.version,
             "capabilities": capabilities,
@@ -83,6 +88,10 @@ class ServerEndpoint:
         }
         if self._server.instructions is not None:
             result["instructions"] = self._server.instructions
+        session.revision = revision
+        session.state = peer
+        if self._outgoing is not None:
+            session.outgoing = self._call_out
         return result
 
     def _capabilities(self, revision: Revision) -> JsonObject:
@@ -119,22 +128,25 @@ class ServerEndpoint:
     def _custom(handler: Callable[[Any, JsonObject], Awaitable[Any]]) -> Handler:
         async def handle(ctx: Context[Any], params: JsonObject) -> Any:
             result = await handler(ctx, params)
-            if result is None:
-                return {}
-            return result if isinstance(result, dict) else ctx.peer.codec.unstructure(result)
+            raw = {} if result is None else ctx.peer.codec.unstructure(result)
+            return _checked(raw, ctx.method)
 
         return handle
 
     # ------------------------------------------------------------ requests, notifications
 
     async def handle_request(self, serving: Serving, message: Request) -> JsonObject:
-        """Serve one request through the middleware."""
+        """Serve one request through the middleware.
+
+        Raises:
+            Refusal, InvalidMessage: the answer is that error; whatever else is raised is an
+                internal error.
+        """
         ctx: Context[Any] = Context(
             serving, message.params, serving.session.state, self._server.lifespan_value
         )
         if self._chain is not None:
-            result: JsonObject = await self._chain(ctx, message)
-            return result
+            return _checked(await self._chain(ctx, message), message.method)
         return await self._handle(ctx, message)
 
     async def _handle(self, ctx: Context[Any], message: Request) -> JsonObject:
@@ -149,9 +161,8 @@ class ServerEndpoint:
         method = message.method
         if method == "notifications/initialized":
             self._initialized(session)
-        elif method == "notifications/roots/list_changed" and (
-            session.state.roots is not None or self._server.prefetch_roots
-        ):
+        elif method == "notifications/roots/list_changed" and session.state.roots_news:
+            session.state.roots_news += 1
             session.start_soon(_refresh_roots, session)
         handler = self._server.notification_handlers.get(method)
         if handler is not None:
@@ -236,7 +247,7 @@ class ServerEndpoint:
             result = await template.read(ctx, uri)
             if result is not None:
                 return result
-        raise not_found(ctx.peer, uri)
+        raise resource_not_found(ctx, uri)
 
     async def _subscribe(self, ctx: Context[Any], params: JsonObject) -> Any:
         uri = ctx.peer.codec.params("resources/subscribe", params).uri
@@ -244,7 +255,7 @@ class ServerEndpoint:
             t.template.match(uri) is not None for t in self._server.templates.values()
         )
         if not known and "resources/read" not in self._server.handlers:
-            raise not_found(ctx.peer, uri)
+            raise resource_not_found(ctx, uri)
         ctx.peer.subscriptions.add(uri)
         return {}
 
@@ -272,13 +283,17 @@ class ServerEndpoint:
         from .prompts import complete  # noqa: PLC0415 - not every server completes
 
         asked = ctx.peer.codec.params("completion/complete", params)
-        ref = asked.ref.name if asked.ref.type == "ref/prompt" else asked.ref.uri
         server = self._server
-        known = server.prompts if asked.ref.type == "ref/prompt" else server.templates
-        if ref not in known and ref not in server.resources:
+        if asked.ref.type == "ref/prompt":
+            ref, known = asked.ref.name, asked.ref.name in server.prompts
+        else:
+            ref = asked.ref.uri
+            known = ref in server.templates or ref in server.resources
+        completer = server.completers.get((ref, asked.argument.name))
+        if completer is None and not known:
             raise Refusal(ErrorCode.INVALID_PARAMS, f"nothing to complete is called {ref!r}")
-        completer = server.completers.get((ref, asked.argument.name), _no_candidates)
-        return await complete(ctx, asked, completer, server.limits.completion_values)
+        most = server.limits.completion_values
+        return await complete(ctx, asked, completer or _no_candidates, most)
 
     async def _set_level(self, ctx: Context[Any], params: JsonObject) -> Any:
         level = ctx.peer.codec.params("logging/setLevel", params).level
@@ -292,9 +307,21 @@ async def _send(ctx: Context[Any], call: OutgoingRequest) -> JsonObject:
 
 
 async def _refresh_roots(session: Session) -> None:
-    from mcp_trio.runtime.questions import read_roots  # noqa: PLC0415 - rarely used
+    from mcp_trio.runtime.questions import refresh_roots  # noqa: PLC0415 - rarely used
 
-    session.state.roots = read_roots(session.state, await session.call("roots/list"))
+    try:
+        await refresh_roots(session.state, session.call)
+    except SessionLost:
+        return  # nobody is left to be asked
+    except (PeerError, ProtocolViolation) as exc:
+        _log.warning("the client's roots could not be fetched: %s", exc)
+
+
+def _checked(result: Any, method: str) -> JsonObject:
+    """Return what a user's code gave as a raw result, if it is one."""
+    if not isinstance(result, dict):
+        raise TypeError(f"the result of {method} is a {type(result).__name__}, not an object")
+    return result
 
 
 async def _no_candidates(*_: Any) -> tuple[str, ...]:

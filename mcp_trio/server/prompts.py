@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from attrs import evolve
+
 from mcp_trio.errors import ErrorCode, InvalidMessage, Refusal
 from mcp_trio.schema import describe
 from mcp_trio.types import (
@@ -17,7 +19,7 @@ from mcp_trio.types import (
     TextContent,
 )
 
-from .invoke import Invocation
+from .invoke import Invocation, call_any, own_fault
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -52,14 +54,15 @@ class PromptEntry:
         except InvalidMessage as exc:
             text = f"invalid arguments for {self.definition.name}: {exc}"
             raise Refusal(ErrorCode.INVALID_PARAMS, text) from None
-        value = await self._invocation(ctx, bound)
-        if not isinstance(value, GetPromptResult):
-            parts = value if isinstance(value, list | tuple) else (value,)
-            value = GetPromptResult(
-                messages=tuple(_message(part) for part in parts),
-                description=self.definition.description,
-            )
-        raw: dict[str, Any] = ctx.peer.codec.unstructure(value)
+        with own_fault():
+            value = await self._invocation(ctx, bound)
+            if not isinstance(value, GetPromptResult):
+                parts = value if isinstance(value, list | tuple) else (value,)
+                value = GetPromptResult(
+                    messages=tuple(_message(part) for part in parts),
+                    description=self.definition.description,
+                )
+            raw: dict[str, Any] = ctx.peer.codec.unstructure(value)
         return raw
 
 
@@ -82,9 +85,11 @@ async def complete(
     Source: 2025-11-25 server/utilities/completion: at most 100 values, best first.
     """
     settled = params.context.arguments if params.context is not None else None
-    value = await completer(ctx, params.argument.value, settled or {})
+    value = await call_any(ctx, completer, ctx, params.argument.value, settled or {})
     if not isinstance(value, Completion):
         values = tuple(value)
-        value = Completion(values=values[:most], total=len(values), has_more=len(values) > most)
+        value = Completion(values=values, total=len(values), has_more=False)
+    if len(value.values) > most:
+        value = evolve(value, values=value.values[:most], has_more=True)
     raw: dict[str, Any] = ctx.peer.codec.unstructure(CompleteResult(completion=value))
     return raw

@@ -12,13 +12,12 @@ from mcp_trio.limits import Limits
 from mcp_trio.runtime.admission import Admission
 from mcp_trio.runtime.session import Session
 from mcp_trio.types import Implementation, Tool
-from mcp_trio.wire.revisions import LEGACY, REVISIONS
+from mcp_trio.wire.revisions import LEGACY
 
 from .changes import ChangeNotices
 from .dispatch import ServerEndpoint
-from .prompts import PromptEntry
-from .resources import FixedResource, TemplateResource
-from .tools import RawTool, TypedTool, check_name
+from .invoke import name_of
+from .tools import RawTool, TypedTool, check_name, warn_of_name
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -28,9 +27,16 @@ if TYPE_CHECKING:
     from mcp_trio.types import Annotations, Icon, Meta, ToolAnnotations
     from mcp_trio.wire.revisions import Revision
 
+    from .prompts import PromptEntry
+    from .resources import FixedResource, TemplateResource
+
 __all__ = ["Server"]
 
 F = TypeVar("F", bound="Callable[..., Any]")
+
+_ANSWERED_BY_THE_SESSION: Final = frozenset(
+    {"initialize", "ping", "notifications/cancelled", "notifications/progress"}
+)
 
 
 class Server:
@@ -40,17 +46,21 @@ class Server:
         name, version, title, description, icons, website_url: how it introduces itself.
         instructions: told to the client's model.
         lifespan: ``lifespan(server)`` is an async context manager held open while the
-            server is being served; what it yields is ``ctx.lifespan``.
+            server is being served; what it yields is ``ctx.lifespan``. Sessions served side
+            by side share one, and the last to end closes it: where it holds a nursery or a
+            cancel scope, enter ``server.running()`` around them.
         middleware: around the handling of each request, the first one outermost.
         outgoing: around each reverse call.
-        handlers: raw handlers by method, ``async def h(ctx, params) -> dict``; they take
-            precedence over what is registered by decorators.
+        handlers: raw handlers by method, as for `method`.
         limits: the bounds of every session.
-        page_size: items on one page of a list.
+        page_size: items on one page of a list, at least one.
         prefetch_roots: fetch the client's roots as soon as it is initialized.
         keep_alive: seconds; ping a silent client this often and close the session when it
             does not answer.
-        revisions: the versions to speak; all legacy ones by default.
+        revisions: the versions to speak; all that open with ``initialize`` by default.
+
+    Raises:
+        ValueError: an unknown revision, or a page of nothing.
     """
 
     def __init__(
@@ -83,12 +93,12 @@ class Server:
         )
         self.instructions: Final = instructions
         self.limits: Final = limits or Limits()
+        if page_size < 1:
+            raise ValueError(f"a page holds at least one item, not {page_size}")
         self.page_size: Final = page_size
         self.prefetch_roots: Final = prefetch_roots
         self.keep_alive: Final = keep_alive
-        self.revisions: Final[tuple[Revision, ...]] = (
-            LEGACY if revisions is None else tuple(REVISIONS[v] for v in revisions)
-        )
+        self.revisions: Final[tuple[Revision, ...]] = _revisions(revisions)
         self.middleware: Final = tuple(middleware)
         self.outgoing: Final = tuple(outgoing)
         self.admission: Final = Admission(self.limits)
@@ -98,11 +108,13 @@ class Server:
         self.prompts: Final[dict[str, PromptEntry]] = {}
         self.completers: Final[dict[tuple[str, str], Callable[..., Any]]] = {}
         self.handlers: Final = dict(handlers or {})
+        for method in self.handlers:
+            _check_method(method)
         self.notification_handlers: Final[dict[str, Callable[..., Any]]] = {}
         self._lifespan = lifespan
         self._running = 0
         self._stack = AsyncExitStack()
-        self._starting = trio.Lock()
+        self._lifespan_lock = trio.Lock()
         self.lifespan_value: Any = None
         self._notices: weakref.WeakKeyDictionary[Session, ChangeNotices] = (
             weakref.WeakKeyDictionary()
@@ -134,11 +146,12 @@ class Server:
             TypeError: the signature cannot be described in JSON; names the parameter.
             ValueError: the name is empty or taken.
         """
+        bare = fn is not None
 
         def register(fn: F) -> F:
-            definition = _given(given)
-            definition.setdefault("name", fn.__name__)
+            definition = _given(given, fn)
             check_name(definition["name"], self.tools, "tool")
+            warn_of_name(definition["name"], stacklevel=3 if bare else 2)
             self.tools[definition["name"]] = TypedTool(fn, definition)
             self._changed("tools")
             return fn
@@ -150,14 +163,18 @@ class Server:
     ) -> None:
         """Offer a tool with JSON Schemas of your own; both are enforced.
 
-        *handler* is ``async def h(ctx, arguments) -> CallToolResult | content | data``.
+        *handler* is ``async def h(ctx, arguments) -> CallToolResult | content | data``; with an
+        ``output_schema`` what it returns is data, or a ``CallToolResult`` that holds them. The
+        schemas are 2020-12, or draft-07 where they say so (2025-11-25 basic § JSON Schema Usage).
 
         Raises:
-            InvalidMessage: a schema is no valid JSON Schema, or refers to the network.
+            InvalidMessage: a schema is no valid JSON Schema, refers to the network, or is over
+                ``limits.schema_nodes``; or the input's is not that of an object.
             ValueError: the name is empty or taken.
         """
         check_name(definition.name, self.tools, "tool")
-        self.tools[definition.name] = RawTool(definition, handler)
+        warn_of_name(definition.name, stacklevel=2)
+        self.tools[definition.name] = RawTool(definition, handler, self.limits)
         self._changed("tools")
 
     def remove_tool(self, name: str) -> None:
@@ -183,25 +200,30 @@ class Server:
         """Offer what a function returns as the resource at *uri*.
 
         With variables in it (RFC 6570, ``weather://{city}/current``) *uri* is a template and
-        the function takes them by name. It returns text, bytes, contents or JSON data.
+        the function takes them by name; raise ``resource_not_found`` for those that name
+        nothing. It returns text, bytes, contents or JSON data.
 
         Raises:
             TypeError: the function's parameters are not the template's variables.
-            ValueError: the URI is taken, or no valid template.
+            ValueError: the URI is taken, or is no URI and no valid template.
         """
+        from .resources import FixedResource, TemplateResource, check_uri  # noqa: PLC0415 - for some servers
+
+        check_uri(uri)
 
         def register(fn: F) -> F:
             shared = _given(
                 {
+                    "name": name,
                     "title": title,
                     "description": description,
                     "mime_type": mime_type,
                     "annotations": annotations,
                     "icons": icons,
                     "meta": meta,
-                }
+                },
+                fn,
             )
-            shared["name"] = name or fn.__name__
             if "{" in uri:
                 check_name(uri, self.templates, "resource template")
                 self.templates[uri] = TemplateResource(fn, {"uri_template": uri, **shared})
@@ -219,9 +241,12 @@ class Server:
         self._changed("resources")
 
     def resource_updated(self, uri: str) -> None:
-        """Tell every client that watches *uri*, soon and once."""
+        """Tell every client that watches *uri*, soon and once.
+
+        Source: 2025-11-25 server/resources § Subscriptions.
+        """
         for session, notices in list(self._notices.items()):
-            if uri in session.state.subscriptions:
+            if session.state is not None and uri in session.state.subscriptions:
                 notices.put("notifications/resources/updated", uri)
 
     # ------------------------------------------------------------ prompts, completion
@@ -240,11 +265,19 @@ class Server:
     ) -> Callable[[F], F]: ...
 
     def prompt(self, fn: Any = None, **given: Any) -> Any:
-        """Offer a function as a prompt; it returns text, messages or a ``GetPromptResult``."""
+        """Offer a function as a prompt; it returns text, messages or a ``GetPromptResult``.
+
+        Its arguments arrive as text; a parameter that is a number or a boolean gets what the
+        text spells. A parameter annotated with `Context` is injected.
+
+        Raises:
+            TypeError: a parameter cannot be described in JSON; names it.
+            ValueError: the name is empty or taken.
+        """
+        from .prompts import PromptEntry  # noqa: PLC0415 - for some servers
 
         def register(fn: F) -> F:
-            definition = _given(given)
-            definition.setdefault("name", fn.__name__)
+            definition = _given(given, fn)
             check_name(definition["name"], self.prompts, "prompt")
             self.prompts[definition["name"]] = PromptEntry(fn, definition)
             self._changed("prompts")
@@ -260,11 +293,17 @@ class Server:
     def completion(self, ref: str, argument: str) -> Callable[[F], F]:
         """Complete *argument* of the prompt or resource template *ref*.
 
-        The function is ``async def c(ctx, value, settled)``: what has been typed, and the
-        other arguments already settled. It returns candidates, best first.
+        The function takes ``(ctx, value, settled)``: what has been typed, and the other
+        arguments already settled (since 2025-06-18). It returns candidates, best first; at
+        most 100 are sent. Source: 2025-11-25 server/utilities/completion.
+
+        Raises:
+            ValueError: the argument is completed already.
         """
 
         def register(fn: F) -> F:
+            if (ref, argument) in self.completers:
+                raise ValueError(f"{argument!r} of {ref!r} is completed already")
             self.completers[ref, argument] = fn
             return fn
 
@@ -273,7 +312,16 @@ class Server:
     # ------------------------------------------------------------ anything else
 
     def method(self, name: str) -> Callable[[F], F]:
-        """Serve the method *name* by ``async def h(ctx, params) -> dict``."""
+        """Serve the method *name* by ``async def h(ctx, params)``.
+
+        It returns the raw result, or a typed one, or None for an empty one. It takes precedence
+        over what is registered by the other decorators. Sessions see the methods that there
+        are when they begin.
+
+        Raises:
+            ValueError: the session itself answers that method.
+        """
+        _check_method(name)
 
         def register(fn: F) -> F:
             self.handlers[name] = fn
@@ -282,7 +330,12 @@ class Server:
         return register
 
     def notification(self, name: str) -> Callable[[F], F]:
-        """Take the notification *name* by ``async def h(session, params)``."""
+        """Take the notification *name* by ``async def h(session, params)``.
+
+        Raises:
+            ValueError: the session itself takes that notification.
+        """
+        _check_method(name)
 
         def register(fn: F) -> F:
             self.notification_handlers[name] = fn
@@ -311,30 +364,56 @@ class Server:
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Hold the lifespan open; nested and concurrent uses share one."""
-        async with self._starting:
+        async with self._lifespan_lock:
             if self._running == 0 and self._lifespan is not None:
                 self.lifespan_value = await self._stack.enter_async_context(self._lifespan(self))
             self._running += 1
         try:
             yield
         finally:
-            self._running -= 1
-            if self._running == 0:
-                await self._stack.aclose()
+            # Nobody who holds the lock now waits for long: this user still keeps it open.
+            with trio.CancelScope(shield=True):
+                await self._lifespan_lock.acquire()
+            try:
+                self._running -= 1
+                if self._running == 0:
+                    await self._stack.aclose()
+            finally:
+                self._lifespan_lock.release()
 
     def sessions(self) -> tuple[Session, ...]:
         """Return the sessions that are open now."""
         return tuple(s for s in list(self._notices) if s.error is None)
 
     def _changed(self, kind: str) -> None:
+        """Tell the clients to whom such a list was declared."""
         self._endpoint.forget_lists()
-        for notices in list(self._notices.values()):
-            notices.put(f"notifications/{kind}/list_changed")
+        for session, notices in list(self._notices.items()):
+            if session.state is not None and f"{kind}/list" in session.state.methods:
+                notices.put(f"notifications/{kind}/list_changed")
 
 
-def _given(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options that were given; sequences of icons as tuples."""
+def _given(options: Mapping[str, Any], fn: Callable[..., Any]) -> dict[str, Any]:
+    """Return the options that were given, the name of *fn* if none was; icons as a tuple."""
     given = {key: value for key, value in options.items() if value is not None}
     if "icons" in given:
         given["icons"] = tuple(given["icons"])
+    given.setdefault("name", name_of(fn))
     return given
+
+
+def _check_method(name: str) -> None:
+    if name in _ANSWERED_BY_THE_SESSION:
+        raise ValueError(f"the session itself takes {name}")
+
+
+def _revisions(versions: Sequence[str] | None) -> tuple[Revision, ...]:
+    """Return the revisions to speak, oldest first."""
+    if versions is None:
+        return LEGACY
+    chosen = tuple(revision for revision in LEGACY if revision.version in versions)
+    unknown = set(versions) - {revision.version for revision in chosen}
+    if unknown or not chosen:
+        known = ", ".join(revision.version for revision in LEGACY)
+        raise ValueError(f"a server speaks some of {known}, not {sorted(unknown)}")
+    return chosen

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import msgspec
@@ -17,27 +18,29 @@ from mcp_trio.types import (
     TextResourceContents,
 )
 from mcp_trio.uri import UriTemplate
-from mcp_trio.wire.revisions import Feature
 
-from .invoke import Invocation
+from .invoke import Invocation, own_fault
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mcp_trio.runtime.context import Context
-    from mcp_trio.runtime.peer import ClientPeer
 
-__all__ = ["FixedResource", "TemplateResource", "not_found"]
+__all__ = ["FixedResource", "TemplateResource"]
 
 Contents: TypeAlias = TextResourceContents | BlobResourceContents
 _CONTENTS: Final = (TextResourceContents, BlobResourceContents)
+# RFC 3986 section 3 (2025-06-18 server/resources § Custom URI Schemes); a template may leave
+# the scheme to a variable.
+_SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:|\{")
 
 
-def not_found(peer: ClientPeer, uri: str) -> Refusal:
-    """Return the error for a URI that names no resource (server/resources § Error Handling)."""
-    moved = peer.has_feature(Feature.NOT_FOUND_IS_INVALID_PARAMS)
-    code = ErrorCode.INVALID_PARAMS if moved else ErrorCode.RESOURCE_NOT_FOUND
-    return Refusal(code, f"resource not found: {uri}", {"uri": uri})
+def check_uri(uri: str) -> None:
+    """Raise ValueError for what cannot be a URI or a template of URIs."""
+    if not _SCHEME.match(uri) or any(letter.isspace() for letter in uri):
+        raise ValueError(
+            f"{uri!r} is no URI: it needs a scheme, as in notes://today, and no blanks"
+        )
 
 
 class FixedResource:
@@ -55,8 +58,9 @@ class FixedResource:
 
     async def read(self, ctx: Context[Any]) -> dict[str, Any]:
         """Run the function and return the raw result of ``resources/read``."""
-        value = await self._invocation(ctx, {})
-        return _read_result(ctx, value, self.definition.uri, self.definition.mime_type)
+        with own_fault():
+            value = await self._invocation(ctx, {})
+            return _read_result(ctx, value, self.definition.uri, self.definition.mime_type)
 
 
 class TemplateResource:
@@ -85,8 +89,9 @@ class TemplateResource:
             bound = self._invocation.bind(values, strict=False)
         except InvalidMessage as exc:
             raise Refusal(ErrorCode.INVALID_PARAMS, f"{uri}: {exc}", {"uri": uri}) from None
-        value = await self._invocation(ctx, bound)
-        return _read_result(ctx, value, uri, self.definition.mime_type)
+        with own_fault():
+            value = await self._invocation(ctx, bound)
+            return _read_result(ctx, value, uri, self.definition.mime_type)
 
 
 def _read_result(ctx: Context[Any], value: Any, uri: str, mime_type: str | None) -> dict[str, Any]:

@@ -27,12 +27,17 @@ async def serve_transport(  # noqa: ASYNC128 - started() is called by Session.ru
 ) -> None:
     """Serve one session over *transport* until its peer ends it, or this task is cancelled.
 
-    ``started()`` hands over the session. The transport is closed in every case. A
-    checkpoint; after Cancelled the session has ended and its handlers have unwound.
+    ``started()`` hands over the session. The transport is closed in every case. What the
+    server's lifespan raises is raised here. A checkpoint; after Cancelled the session has
+    ended and its handlers have unwound.
     """
-    async with server.running():
-        session = server.open_session(transport, tracer=tracer, label=label)
-        await session.run(task_status=task_status)
+    try:
+        async with server.running():
+            session = server.open_session(transport, tracer=tracer, label=label)
+            await session.run(task_status=task_status)
+    finally:
+        with trio.CancelScope(shield=True):  # closing is at once, also where no session began
+            await transport.aclose()
 
 
 async def serve_stream(  # noqa: ASYNC128 - started() is called by Session.run

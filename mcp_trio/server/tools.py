@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import re
 import types
 import warnings
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias, Union, get_args, get_origin
 
 import msgspec
 from attrs import evolve
@@ -15,6 +16,7 @@ from attrs import evolve
 from mcp_trio.errors import ErrorCode, InvalidMessage, Refusal
 from mcp_trio.schema import Output, compile_schema, describe, output_of, return_annotation
 from mcp_trio.types import (
+    UNSET,
     AudioContent,
     CallToolResult,
     EmbeddedResource,
@@ -30,6 +32,7 @@ from .invoke import Invocation, short_reason
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
+    from mcp_trio.limits import Limits
     from mcp_trio.runtime.context import Context
     from mcp_trio.wire.revisions import Revision
 
@@ -43,18 +46,24 @@ _NAME: Final = re.compile(r"[A-Za-z0-9_.\-]{1,128}")
 
 JsonObject: TypeAlias = dict[str, Any]
 
+_output_of_type: Final[Any] = functools.lru_cache(maxsize=256)(output_of)
+
 
 def check_name(name: str, taken: Mapping[str, Any], what: str) -> None:
-    """Refuse an empty or duplicate *name*, warn of an unusual one."""
+    """Refuse an empty or duplicate *name*."""
     if not name:
         raise ValueError(f"a {what} needs a name")
     if name in taken:
         raise ValueError(f"there is a {what} named {name!r} already")
-    if what == "tool" and not _NAME.fullmatch(name):
+
+
+def warn_of_name(name: str, *, stacklevel: int) -> None:
+    """Warn of a tool's *name* that not every host takes."""
+    if not _NAME.fullmatch(name):
         warnings.warn(
             f"the tool name {name!r} is outside [A-Za-z0-9_.-]{{1,128}}; some hosts refuse it",
             UserWarning,
-            stacklevel=4,
+            stacklevel=stacklevel + 1,
         )
 
 
@@ -66,14 +75,22 @@ def failed(text: str) -> JsonObject:
 class _AnyTool(ABC):
     """What typed and raw tools have in common: bad arguments, and failures, by the revision."""
 
-    __slots__ = ("definition",)
+    __slots__ = ("_wrapped", "definition")
 
     def __init__(self, definition: Tool) -> None:
         self.definition = definition
+        schema = definition.output_schema
+        self._wrapped = (
+            None
+            if schema is None or schema.get("type") == "object"
+            else evolve(definition, output_schema=_wrap_schema(schema))
+        )
 
-    def definition_for(self, revision: Revision) -> Tool:  # noqa: ARG002 - typed tools differ
-        """Return the definition as *revision* shows it."""
-        return self.definition
+    def definition_for(self, revision: Revision) -> Tool:
+        """Return the definition; a result that is no object is wrapped before 2026-07-28."""
+        if self._wrapped is None or Feature.BARE_STRUCTURED_CONTENT in revision.features:
+            return self.definition
+        return self._wrapped
 
     async def call(self, ctx: Context[Any], arguments: Mapping[str, Any] | None) -> JsonObject:
         """Check *arguments*, run the tool, return its raw result."""
@@ -109,7 +126,7 @@ class _AnyTool(ABC):
 class TypedTool(_AnyTool):
     """A tool whose schemas come from its function's signature."""
 
-    __slots__ = ("_invocation", "_output", "_wrapped")
+    __slots__ = ("_invocation", "_output")
 
     def __init__(self, fn: Callable[..., Any], definition: dict[str, Any]) -> None:
         self._invocation = Invocation(fn)
@@ -124,16 +141,6 @@ class TypedTool(_AnyTool):
                 **definition,
             )
         )
-        self._wrapped = (
-            evolve(self.definition, output_schema=_wrap_schema(output.schema))
-            if output is not None and output.wrapped
-            else self.definition
-        )
-
-    def definition_for(self, revision: Revision) -> Tool:
-        """Return the definition; a result that is no object is wrapped before 2026-07-28."""
-        bare = Feature.BARE_STRUCTURED_CONTENT in revision.features
-        return self.definition if bare else self._wrapped
 
     def _bind(self, arguments: Mapping[str, Any] | None) -> Any:
         return self._invocation.bind(arguments)
@@ -154,13 +161,19 @@ class RawTool(_AnyTool):
     __slots__ = ("_checks_input", "_checks_output", "_handler")
 
     def __init__(
-        self, definition: Tool, handler: Callable[[Context[Any], JsonObject], Awaitable[Any]]
+        self,
+        definition: Tool,
+        handler: Callable[[Context[Any], JsonObject], Awaitable[Any]],
+        limits: Limits,
     ) -> None:
+        # 2025-11-25 server/tools § Tool: the root of an inputSchema is of type object.
+        if definition.input_schema.get("type") != "object":
+            raise InvalidMessage("$.inputSchema.type", "'object', and required")
         super().__init__(definition)
         self._handler = handler
-        self._checks_input = compile_schema(definition.input_schema)
+        self._checks_input = compile_schema(definition.input_schema, limits=limits)
         schema = definition.output_schema
-        self._checks_output = None if schema is None else compile_schema(schema)
+        self._checks_output = None if schema is None else compile_schema(schema, limits=limits)
 
     def _bind(self, arguments: Mapping[str, Any] | None) -> Any:
         given = {} if arguments is None else arguments
@@ -171,13 +184,19 @@ class RawTool(_AnyTool):
         return await self._handler(ctx, bound)
 
     def _result(self, ctx: Context[Any], value: Any) -> JsonObject:
-        raw = content_result(ctx, value)
-        if self._checks_output is not None and not raw.get("isError"):
-            try:
-                self._checks_output.check(raw.get("structuredContent"))
-            except InvalidMessage as exc:
-                raise ValueError(f"the result does not fit its outputSchema: {exc}") from None
-        return raw
+        checks = self._checks_output
+        if checks is None or (isinstance(value, CallToolResult) and value.is_error):
+            return content_result(ctx, value)
+        whole = isinstance(value, CallToolResult)
+        plain = value.structured_content if whole else _plain(value)
+        try:
+            checks.check(plain)
+        except InvalidMessage as exc:
+            raise ValueError(f"the result does not fit its outputSchema: {exc}") from None
+        wrapped = self._wrapped is not None
+        if whole:
+            return _written(ctx, value, wrapped=wrapped)
+        return _structured(ctx, plain, wrapped=wrapped)
 
 
 # ---------------------------------------------------------------- results
@@ -187,7 +206,6 @@ def content_result(ctx: Context[Any], value: Any) -> JsonObject:
     """Return the raw result for *value*, whose type is known only now."""
     if type(value) is str:
         return {"content": [{"type": "text", "text": value}]}
-    codec = ctx.peer.codec
     if value is None:
         return {"content": []}
     if isinstance(value, _CONTENT):
@@ -196,11 +214,24 @@ def content_result(ctx: Context[Any], value: Any) -> JsonObject:
         blocks = tuple(TextContent(text=v) if isinstance(v, str) else v for v in value)
         value = CallToolResult(content=blocks)
     if isinstance(value, CallToolResult):
-        raw: JsonObject = codec.unstructure(value)
-        return raw
-    output = output_of(type(value))
-    plain = value if output is None else output.encode(value)
+        data = value.structured_content
+        return _written(ctx, value, wrapped=data is not UNSET and not isinstance(data, dict))
+    plain = _plain(value)
     return _structured(ctx, plain, wrapped=not isinstance(plain, dict))
+
+
+def _plain(value: Any) -> Any:
+    """Return *value* as JSON; its type is all there is to go by."""
+    output: Output | None = _output_of_type(type(value))
+    return value if output is None else output.encode(value)
+
+
+def _written(ctx: Context[Any], result: CallToolResult, *, wrapped: bool) -> JsonObject:
+    """Return the raw form of a result that the handler has made itself."""
+    if wrapped and not ctx.peer.has_feature(Feature.BARE_STRUCTURED_CONTENT):
+        result = evolve(result, structured_content={"result": result.structured_content})
+    raw: JsonObject = ctx.peer.codec.unstructure(result)
+    return raw
 
 
 def _structured(ctx: Context[Any], plain: Any, *, wrapped: bool) -> JsonObject:
@@ -218,31 +249,29 @@ def _structured(ctx: Context[Any], plain: Any, *, wrapped: bool) -> JsonObject:
 
 
 def _wrap_schema(schema: Mapping[str, Any]) -> JsonObject:
-    """Return the schema of ``{"result": value}``; definitions stay at the root, where refs look."""
-    inner = {key: value for key, value in schema.items() if key != "$defs"}
-    outer: JsonObject = {
+    """Return the schema of ``{"result": value}``; what has to be at the root stays there."""
+    at_root = {key: schema[key] for key in ("$schema", "$defs", "definitions") if key in schema}
+    inner = {key: value for key, value in schema.items() if key not in at_root}
+    return {
         "type": "object",
         "properties": {"result": inner},
         "required": ["result"],
+        **at_root,
     }
-    if "$defs" in schema:
-        outer["$defs"] = schema["$defs"]
-    return outer
 
 
 def _is_content(annotation: Any) -> bool:
     """Tell whether an annotation speaks of text or content, which need no schema."""
-    leaves = set(_leaves(annotation))
-    if leaves & {*_CONTENT, CallToolResult}:
+    if {*_CONTENT, CallToolResult}.intersection(_parts(annotation, within=(list, tuple))):
         return True
-    return not _is_array(annotation) and leaves <= {str, type(None)}
+    return {str, type(None)}.issuperset(_parts(annotation))
 
 
-def _is_array(annotation: Any) -> bool:
-    return get_origin(annotation) in (list, tuple)
-
-
-def _leaves(annotation: Any) -> list[Any]:
-    if get_origin(annotation) in (Union, types.UnionType, list, tuple):
-        return [leaf for part in get_args(annotation) for leaf in _leaves(part)]
+def _parts(annotation: Any, within: tuple[Any, ...] = ()) -> list[Any]:
+    """Return what a union is made of; with *within* also what such collections hold."""
+    origin, args = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        return _parts(args[0], within)
+    if origin in (Union, types.UnionType, *within):
+        return [part for each in args for part in _parts(each, within)]
     return [annotation]

@@ -7,14 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import trio
 
-from mcp_trio.wire.jsonrpc import (
-    Failure,
-    Notification,
-    Request,
-    Result,
-    Unencodable,
-    find_unencodable,
-)
+from mcp_trio.wire.jsonrpc import encode
 
 from .pipe import PipeTransport
 
@@ -26,7 +19,7 @@ __all__ = ["MemoryBytes", "MemoryTransport", "byte_pair", "memory_pair"]
 
 
 class _Inbox:
-    """Messages on their way to one side: a queue with tickets, a sleeping reader, waiters for room."""
+    """Messages on their way to one side, by ticket; its sleeping reader, and who waits for room."""
 
     __slots__ = ("closed", "drained", "high", "next_ticket", "queue", "room", "wake")
 
@@ -56,9 +49,7 @@ class _MemoryRoute:
     def send_nowait(self, message: Any, *, eager: bool = False) -> int:  # noqa: ARG002 - nothing to write
         """Queue *message*; what JSON cannot hold is refused here as on every transport."""
         for part in message if type(message) is list else (message,):
-            found = find_unencodable(_payload(part))
-            if found is not None:
-                raise Unencodable(*found)
+            encode(part)
         inbox = self._inbox
         if inbox.closed:
             return 0
@@ -76,6 +67,13 @@ class _MemoryRoute:
         await trio.lowlevel.checkpoint()
         while self.full and not self._inbox.closed:
             await self._inbox.room.park()
+
+    def skip(self) -> None:
+        """Nothing to do: the pair goes on without an answer."""
+
+    def hang_up(self) -> bool:
+        """Return false: there are no responses to end."""
+        return False
 
 
 class MemoryTransport:
@@ -113,7 +111,7 @@ class MemoryTransport:
         while self._peer.queue and not self._peer.closed:
             await self._peer.drained.park()
 
-    async def aclose(self) -> None:
+    async def aclose(self) -> None:  # noqa: ASYNC910 - closing never waits
         """Close both directions, at once."""
         for inbox in (self._inbox, self._peer):
             inbox.closed = True
@@ -126,14 +124,6 @@ def memory_pair(high: int = 1_000) -> tuple[MemoryTransport, MemoryTransport]:
     """Return the two ends of a typed pair; senders wait past *high* unread messages."""
     left, right = _Inbox(high), _Inbox(high)
     return MemoryTransport(left, right), MemoryTransport(right, left)
-
-
-def _payload(message: Any) -> object:
-    if isinstance(message, Result):
-        return message.result
-    if isinstance(message, Request | Notification):
-        return message.params
-    return (message.message, message.data) if isinstance(message, Failure) else message
 
 
 class _Buffer:
@@ -193,7 +183,7 @@ class MemoryBytes:
             if view and not taken:
                 await self._out.lot.park()
 
-    async def aclose(self) -> None:
+    async def aclose(self) -> None:  # noqa: ASYNC910 - closing never waits
         """Close both directions, at once."""
         for buffer in (self._in, self._out):
             buffer.closed = True

@@ -117,6 +117,13 @@ class Outbox:
         while self.full and not self._broken:
             await self._room.park()
 
+    def skip(self) -> None:
+        """Nothing to do: a pipe goes on without an answer."""
+
+    def hang_up(self) -> bool:
+        """Return false: a pipe has no responses to end."""
+        return False
+
     async def drain(self) -> None:
         """Wait until everything queued is written, or the pipe is broken. A checkpoint."""
         await trio.lowlevel.checkpoint()

@@ -232,11 +232,14 @@ class Correlation(Generic[C, R]):
         request.stage, verdict = REQUEST_RACES[request.stage][RequestEvent.HANDLER_ENDS]
         if self.incoming.get(request.id) is request:
             del self.incoming[request.id]
-        if not request.originated:
-            return verdict, []
-        abandoned: list[C] = list(request.originated)
+        return verdict, self.take_calls_from(request) if request.originated else []
+
+    @staticmethod
+    def take_calls_from(request: R) -> list[C]:
+        """Pop every call that *request* still has open, from whichever table it stands in."""
+        abandoned: list[C] = list(request.originated or ())
         request.originated = None
         for call in abandoned:
             assert call.table is not None  # noqa: S101 - open_call has set it
             del call.table[call.id]
-        return verdict, abandoned
+        return abandoned

@@ -42,6 +42,7 @@ class Script:
     async def run(self) -> None:
         """Read and write until the client's end closes."""
         async with trio.open_nursery() as nursery:
+            assert self._transport.run_writer is not None
             nursery.start_soon(self._transport.run_writer)
             await self._transport.run_reader(lambda message, _: self._send.send_nowait(message))
             self._send.close()

@@ -228,7 +228,7 @@ async def test_a_server_that_never_answers_initialize(
     assert trio.current_time() == 3
 
 
-@pytest.mark.case(3)
+@pytest.mark.case("03")
 async def test_initialize_is_never_cancelled_on_the_wire() -> None:
     """Giving up the connection says nothing."""
     async with unopened() as (transport, script):

@@ -224,7 +224,7 @@ async def test_a_handler_reports_progress_to_the_server() -> None:
 # ---------------------------------------------------------------- origin
 
 
-@pytest.mark.case(2)
+@pytest.mark.case("02")
 async def test_cancellation_runs_through_two_levels(nursery: trio.Nursery) -> None:
     """Outer call cancelled, then the sampling it caused, then the tool call of its handler."""
     served = client()
@@ -262,7 +262,7 @@ async def test_cancellation_runs_through_two_levels(nursery: trio.Nursery) -> No
         assert session.calls() == ()
 
 
-@pytest.mark.case(2)
+@pytest.mark.case("02")
 async def test_a_nested_call_in_a_foreign_nursery_ends_with_its_request(
     nursery: trio.Nursery,
 ) -> None:

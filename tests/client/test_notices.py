@@ -102,7 +102,7 @@ async def test_a_handler_that_fails_harms_nobody(caplog: pytest.LogCaptureFixtur
     assert session.statistics().notifications_dropped == 0
 
 
-@pytest.mark.case(6)
+@pytest.mark.case("06")
 async def test_a_handler_may_call_the_server(nursery: trio.Nursery) -> None:
     """While another call waits; the reader never waits for the handler."""
     client = Client("c", version="1")

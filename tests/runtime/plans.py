@@ -397,9 +397,7 @@ class World:
             raise AssertionError("something hangs")
 
 
-async def _run_session(
-    session: Session, *, task_status: trio.TaskStatus[trio.CancelScope]
-) -> None:
+async def _run_session(session: Session, *, task_status: trio.TaskStatus[trio.CancelScope]) -> None:
     with trio.CancelScope() as scope:
         async with trio.open_nursery() as nursery:
             await nursery.start(session.run)

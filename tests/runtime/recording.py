@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
+import trio
 from attrs import define, field, frozen
 
 from mcp_trio.errors import SessionClosed
@@ -81,6 +82,12 @@ class _TappedRoute:
     async def wait_room(self) -> None:
         await self._inner.wait_room()
 
+    def skip(self) -> None:
+        self._inner.skip()
+
+    def hang_up(self) -> bool:
+        return self._inner.hang_up()
+
 
 class TappedTransport:
     """A transport that records what passes through it."""
@@ -104,7 +111,7 @@ class TappedTransport:
     async def run_writer(self) -> None:
         """Write until cancelled, or until the other side is gone."""
         try:
-            await self.inner.run_writer()
+            await (self.inner.run_writer or trio.sleep_forever)()
         except OSError:
             self._events.append(Event(self._side, "cut off", None))
             raise

@@ -220,7 +220,7 @@ def test_the_same_head_is_parsed_once() -> None:
         ),
         (b"POST /mcp HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", 400),
         (
-            b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n",
+            b"PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n",
             400,
         ),
         (b"POST /mcp HTTP/1.1\r\n\r\n", 400),  # no Host

@@ -1,0 +1,1 @@
+"""The requirements behind `mcp_trio.testing.stores`, by subject."""

@@ -1,0 +1,333 @@
+"""A stream is a log: what one request, or the session itself, has to say over HTTP.
+
+Order and number are allotted when a message is sent, synchronously. One reader at a time, an
+open HTTP response, takes what is there in one piece. With an event store a pump, owned by the
+session, appends to the store first and hands on to the reader then, so that everything a
+client has seen can be found again after its ``Last-Event-ID``; without one, what nobody reads
+any more is dropped and blocks no handler. Source: 2025-11-25 basic/transports § Streamable
+HTTP, Resumability and Redelivery.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any, Final
+
+import trio
+
+from mcp_trio.abc import StoredEvent
+from mcp_trio.wire.jsonrpc import Failure, Notification, Result, encode, encode_batch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from mcp_trio.abc import EventStore
+    from mcp_trio.limits import Limits
+
+__all__ = ["EventStream", "Reader"]
+
+_log: Final = logging.getLogger("mcp_trio.transports")
+
+#: What a reader takes: the number of each event and its JSON.
+Event = tuple[int, bytes]
+
+
+class Reader:
+    """The one that carries a stream's events to the client: an open HTTP response.
+
+    Attributes:
+        seen: the number of the last event it took.
+        replaced: a newer reader, or the end of the session, has taken its place.
+        hang_up: it is to end its response although the stream goes on.
+        tick: it is to write a sign of life.
+    """
+
+    __slots__ = ("_task", "hang_up", "replaced", "seen", "tick")
+
+    def __init__(self, seen: int = 0) -> None:
+        self.seen = seen
+        self.replaced = False
+        self.hang_up = False
+        self.tick = False
+        self._task: trio.lowlevel.Task | None = None
+
+    def rouse(self) -> None:
+        """Let `wait` return."""
+        if self._task is not None:
+            task, self._task = self._task, None
+            trio.lowlevel.reschedule(task)
+
+    async def wait(self) -> None:
+        """Wait until `rouse`. A checkpoint."""
+
+        def abort(_: object) -> trio.lowlevel.Abort:
+            self._task = None
+            return trio.lowlevel.Abort.SUCCEEDED
+
+        self._task = trio.lowlevel.current_task()
+        await trio.lowlevel.wait_task_rescheduled(abort)
+
+
+class EventStream:
+    """One log, as the route of a request or of a session (``mcp_trio.abc.Route``).
+
+    Attributes:
+        name: its name within the session; event ids are ``<name>.<number>``.
+        ended: nothing more will come.
+        standing: it is the session's own; it keeps what it can while nobody reads.
+    """
+
+    __slots__ = (
+        "_answer",
+        "_high",
+        "_limits",
+        "_on_end",
+        "_pending",
+        "_pumped",
+        "_ready",
+        "_room",
+        "_size",
+        "_store",
+        "_wake_pump",
+        "deaf",
+        "ended",
+        "name",
+        "number",
+        "reader",
+        "session",
+        "standing",
+    )
+
+    def __init__(
+        self,
+        name: str,
+        session: str,
+        limits: Limits,
+        store: EventStore | None = None,
+        *,
+        standing: bool = False,
+        number: int = 0,
+        deaf: bool = False,
+        on_end: Callable[[EventStream], None] | None = None,
+    ) -> None:
+        self.name: Final = name
+        self.session: Final = session
+        self.standing: Final = standing
+        self.number = number
+        self.ended = False
+        #: The client takes JSON only: notifications are dropped.
+        self.deaf = deaf
+        self.reader: Reader | None = None
+        self._limits = limits
+        self._high = limits.outbox_bytes
+        self._store = store
+        self._pending: dict[int, bytes] = {}  # not yet stored, or not yet taken
+        self._ready: list[Event] = []  # stored, not yet taken
+        self._size = 0
+        self._answer: int | None = None  # the number of the final answer
+        self._pumped = False
+        self._wake_pump = trio.Event()
+        self._room = trio.lowlevel.ParkingLot()
+        self._on_end = on_end
+
+    # ------------------------------------------------------------ the route's side
+
+    @property
+    def full(self) -> bool:
+        """True while a reader, or the store, has too much to take."""
+        return self._size > self._high and (self.reader is not None or self._pumped)
+
+    def send_nowait(self, message: Any, *, eager: bool = False) -> int:  # noqa: ARG002 - the reader writes
+        """Append *message*; the answer to the stream's request ends it."""
+        kind = type(message)
+        if kind is list:
+            data = encode_batch(message)
+        else:
+            data = encode(message)
+            if self.deaf and kind is Notification:
+                return 0
+        if self.ended:
+            return 0
+        final = not self.standing and (kind is list or kind is Result or kind is Failure)
+        if not final and not self._is_kept():
+            return 0
+        self.number += 1
+        self._pending[self.number] = data
+        self._size += len(data)
+        if final:
+            self._answer = self.number
+            self._finish()
+        self._rouse()
+        return self.number
+
+    def _is_kept(self) -> bool:
+        """Say whether a message is worth keeping: somebody reads, will read, or can resume."""
+        if self.reader is not None or self._pumped:
+            return True
+        if not self.standing:
+            return False
+        # Nobody listens to the session: the oldest go first.
+        limits = self._limits
+        while self._pending and (
+            len(self._pending) >= limits.events_per_stream
+            or self._size >= limits.event_bytes_per_stream
+        ):
+            oldest = next(iter(self._pending))
+            self._size -= len(self._pending.pop(oldest))
+        return True
+
+    def unsend(self, ticket: int) -> bool:
+        """Take back a message that nobody has taken."""
+        data = self._pending.pop(ticket, None)
+        if data is None:
+            return False
+        self._size -= len(data)
+        return True
+
+    def skip(self) -> None:
+        """The stream's request gets no answer: end it without one."""
+        self._finish()
+        self._rouse()
+
+    async def wait_room(self) -> None:
+        """Wait until `full` is false. A checkpoint."""
+        await trio.lowlevel.checkpoint()
+        while self.full and not self.ended:
+            await self._room.park()
+
+    def end(self) -> None:
+        """The session is over: nothing more comes."""
+        self._finish()
+        self._rouse()
+
+    def _finish(self) -> None:
+        if not self.ended:
+            self.ended = True
+            self._room.unpark_all()
+            if self._on_end is not None and not self._pumped:
+                self._on_end(self)
+
+    def _rouse(self) -> None:
+        if self._pumped:
+            self._wake_pump.set()
+        elif self.reader is not None:
+            self.reader.rouse()
+
+    # ------------------------------------------------------------ the reader's side
+
+    def attach(self, reader: Reader) -> None:
+        """Make *reader* the one that carries; the newest wins, an older one is told to end."""
+        if self.reader is not None:
+            self.reader.replaced = True
+            self.reader.rouse()
+        self.reader = reader
+
+    def detach(self, reader: Reader) -> None:
+        """*reader* is gone. Without a store what it did not take is dropped."""
+        if self.reader is not reader:
+            return
+        self.reader = None
+        self._room.unpark_all()
+        if self._pumped:
+            self._ready.clear()
+        elif not self.standing:
+            self._pending.clear()
+            self._size = 0
+
+    def only_answer(self) -> bytes | None:
+        """Return the answer where it is all there is to say, so that it can go as plain JSON."""
+        if self._pumped or self._answer is None or len(self._pending) != 1:
+            return None
+        return self._pending[self._answer]
+
+    @property
+    def silent(self) -> bool:
+        """True where the stream has ended and said nothing at all."""
+        return self.ended and not self._pending and not self._ready and self._answer is None
+
+    def take(self, reader: Reader) -> list[Event]:
+        """Return what *reader* has not seen, in one piece."""
+        if self._pumped:
+            taken, self._ready = self._ready, []
+        else:
+            taken, self._size = list(self._pending.items()), 0
+            self._pending.clear()
+            self._room.unpark_all()
+        if taken and taken[0][0] <= reader.seen:
+            taken = [event for event in taken if event[0] > reader.seen]
+        if taken:
+            reader.seen = taken[-1][0]
+        return taken
+
+    @property
+    def exhausted(self) -> bool:
+        """True where everything has been taken and nothing more will come."""
+        return self.ended and not self._pending and not self._ready
+
+    # ------------------------------------------------------------ the store
+
+    @property
+    def storable(self) -> bool:
+        """Whether events of this stream have ids and can be found again."""
+        return self._store is not None
+
+    @property
+    def pumped(self) -> bool:
+        """Whether the store comes first already."""
+        return self._pumped
+
+    def begin_pump(self) -> None:
+        """From now on the store comes first; the caller runs `run_pump`."""
+        self._pumped = True
+        self._wake_pump.set()
+
+    async def run_pump(self) -> None:
+        """Append to the store, then hand on to the reader, until the stream has ended.
+
+        A store that fails costs resumability and nothing else: it is logged, and the events
+        go on to the reader.
+        """
+        store = self._store
+        assert store is not None  # noqa: S101 - only storable streams are pumped
+        try:
+            while not (self.ended and not self._pending):
+                await self._wake_pump.wait()
+                self._wake_pump = trio.Event()
+                await self._store_pending(store)
+            await store.finish(self.session, self.name)
+        except Exception:
+            _log.exception("the event store failed; stream %s cannot be resumed", self.name)
+            await self._pass_on()
+        finally:
+            if self._on_end is not None:
+                self._on_end(self)
+
+    async def _store_pending(self, store: EventStore) -> None:
+        while self._pending:
+            batch = list(self._pending.items())
+            # Taken before the append, so that nobody takes back what is being stored.
+            self._pending.clear()
+            try:
+                await store.append(
+                    self.session, self.name, [StoredEvent(n=n, data=data) for n, data in batch]
+                )
+            finally:
+                self._hand_over(batch)
+
+    def _hand_over(self, batch: list[Event]) -> None:
+        self._size -= sum(len(data) for _, data in batch)
+        self._room.unpark_all()
+        if self.reader is not None:
+            self._ready += batch
+            self.reader.rouse()
+
+    async def _pass_on(self) -> None:
+        """The store is gone: events go straight to the reader."""
+        while True:
+            batch = list(self._pending.items())
+            self._pending.clear()
+            self._hand_over(batch)
+            if self.ended:
+                return
+            await self._wake_pump.wait()
+            self._wake_pump = trio.Event()
