@@ -1,15 +1,16 @@
 """A server to measure: ``echo`` and ``progress``, on the public API, checks and all.
 
-usage: python -m benchmarks.server --stdio
+usage: python -m benchmarks.server --stdio | --http PORT [--sse]
 """
 
 from __future__ import annotations
 
 import argparse
+from functools import partial
 
 import trio
 
-from mcp_trio import Context, Limits, Server, serve_stdio
+from mcp_trio import Context, Limits, Server, serve_http, serve_stdio
 
 server = Server("bench", version="1", limits=Limits(in_flight=20_000, in_flight_total=20_000))
 
@@ -30,9 +31,15 @@ async def progress(ctx: Context, n: int) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--stdio", action="store_true", required=True, help="serve stdin/stdout")
-    parser.parse_args()
-    trio.run(serve_stdio, server)
+    where = parser.add_mutually_exclusive_group(required=True)
+    where.add_argument("--stdio", action="store_true", help="serve stdin and stdout")
+    where.add_argument("--http", type=int, metavar="PORT", help="serve Streamable HTTP")
+    parser.add_argument("--sse", action="store_true", help="answer with event streams only")
+    args = parser.parse_args()
+    if args.stdio:
+        trio.run(serve_stdio, server)
+    else:
+        trio.run(partial(serve_http, server, args.http, answers="sse" if args.sse else "both"))
 
 
 if __name__ == "__main__":

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from .limits import Deadline, Limits
     from .runtime.answers import Accepted, Declined, Dismissed, Elicit, Sample
     from .runtime.context import Context
-    from .server import Server, serve_stdio, serve_stream, serve_transport
+    from .server import Server, serve_http, serve_stdio, serve_stream, serve_transport
 
 __version__ = "0.1.0"
 
@@ -80,7 +80,7 @@ _HOMES: Final = {
     "limits": ("Deadline", "Limits"),
     "runtime.answers": ("Accepted", "Declined", "Dismissed", "Elicit", "Sample"),
     "runtime.context": ("Context",),
-    "server": ("Server", "serve_stdio", "serve_stream", "serve_transport"),
+    "server": ("Server", "serve_http", "serve_stdio", "serve_stream", "serve_transport"),
 }
 _HOME_OF: Final = {name: home for home, names in _HOMES.items() for name in names}
 
@@ -118,6 +118,7 @@ __all__ = [
     "connect_stdio",
     "connect_stream",
     "connect_transport",
+    "serve_http",
     "serve_stdio",
     "serve_stream",
     "serve_transport",

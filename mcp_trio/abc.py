@@ -155,6 +155,18 @@ class SessionFactory(Protocol):
         """Return the server's side of a session over *transport*, for its owner to run."""
         ...
 
+    def open_exchange(
+        self,
+        route: Route,
+        revision: Any,
+        nursery: Any,
+        *,
+        tracer: Tracer | None = None,
+        label: str = "",
+    ) -> Any:
+        """Return an exchange for one request that stands for itself; it runs in *nursery*."""
+        ...
+
     def running(self) -> AbstractAsyncContextManager[None]:
         """Hold what the sessions share (a lifespan) while the block runs."""
         ...

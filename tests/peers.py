@@ -15,7 +15,6 @@ from mcp_trio.runtime.context import HandlerContext
 from mcp_trio.runtime.service import hold_session
 from mcp_trio.runtime.session import Session
 from mcp_trio.transports.memory import MemoryBytes, byte_pair, memory_pair
-from mcp_trio.transports.pipe import PipeTransport
 from mcp_trio.wire.revisions import LATEST_LEGACY, LEGACY, REVISIONS
 
 if TYPE_CHECKING:
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from mcp_trio.abc import Tracer, Transport
     from mcp_trio.runtime.admission import Admission
     from mcp_trio.runtime.calls import Serving
+    from mcp_trio.transports.pipe import PipeTransport
     from mcp_trio.wire.jsonrpc import Notification, Request
 
     Handler = Callable[[HandlerContext, dict[str, Any]], Awaitable[dict[str, Any]]]

@@ -50,10 +50,11 @@ def test_its_server_and_client_run_as_they_stand(tmp_path: Path) -> None:
         check=False,
     )
 
-    assert (done.returncode, done.stdout) == (0, "Hello Ada! Hello Ada!\n"), done.stderr
+    assert done.returncode == 0, done.stderr
+    assert "'Hello Ada! Hello Ada!'" in done.stdout
 
 
-@pytest.mark.parametrize(("name", "most"), [("server.py", 15), ("client.py", 12)])
+@pytest.mark.parametrize(("name", "most"), [("server.py", 15), ("client.py", 10)])
 def test_its_programs_are_short(name: str, most: int) -> None:
     lines = [line for line in PROGRAMS[name].splitlines() if line and not line.startswith("#")]
 

@@ -42,7 +42,16 @@ class PendingCall(OutgoingCall):
     one to call ``settle``, once.
     """
 
-    __slots__ = ("_deadline", "_reply", "_scope", "_task", "home", "on_progress", "route", "ticket")
+    __slots__ = (
+        "_deadline",
+        "_reply",
+        "_scope",
+        "_task",
+        "home",
+        "on_progress",
+        "route",
+        "ticket",
+    )
 
     def __init__(
         self,

@@ -96,6 +96,7 @@ class HandlerContext:
                 await self.serving.route.wait_room()
             if self._advances(progress):  # asked after the wait, in which others may report
                 self._send_progress(progress, total, message)
+                self._ticket = 0  # not to be replaced
         now = time.perf_counter()
         if now - self._yielded > _SLICE:
             self._yielded = now
@@ -140,6 +141,14 @@ class HandlerContext:
         """
         await self.serving.route.wait_room()
         self.serving.session.notify_nowait(method, params, route=self.serving.route)
+
+    def close_stream(self) -> bool:
+        """End the open HTTP response although this request goes on; the client fetches the rest.
+
+        For long work (2025-11-25 basic/transports § Polling). Returns false, and does nothing,
+        where there is no response that could be resumed: on pipes, and without an event store.
+        """
+        return self.serving.route.hang_up()
 
     def detach(
         self,
@@ -253,6 +262,7 @@ class Context(HandlerContext, Generic[S]):
         Returns `Accepted` with an instance of the class (for a schema: the object), or
         `Declined`, or `Dismissed`. Source: 2025-06-18 client/elicitation.
         """
+        await trio.lowlevel.checkpoint()
         return await _questions().elicit(self, form, message)
 
     async def elicit_url(
@@ -266,6 +276,7 @@ class Context(HandlerContext, Generic[S]):
         Raises:
             ValueError: *url* is no URL.
         """
+        await trio.lowlevel.checkpoint()
         answer: Accepted[None] | Declined | Dismissed
         answer = await _questions().elicit_url(self, url, message, elicitation_id)
         return answer
@@ -277,6 +288,7 @@ class Context(HandlerContext, Generic[S]):
             CapabilityMissing: the client cannot show pages.
             SessionLost: the session is over.
         """
+        await trio.lowlevel.checkpoint()
         self.peer.require_url_elicitation("ctx.elicitation_complete")
         await self.notify("notifications/elicitation/complete", {"elicitationId": elicitation_id})
 
@@ -301,6 +313,7 @@ class Context(HandlerContext, Generic[S]):
         *tools* need the capability ``sampling.tools``, *include_context* other than
         ``"none"`` needs ``sampling.context``.
         """
+        await trio.lowlevel.checkpoint()
         options: dict[str, Any] = {
             "system_prompt": system_prompt,
             "temperature": temperature,
@@ -320,10 +333,10 @@ class Context(HandlerContext, Generic[S]):
 
         From a client that does not tell of changes they are fetched each time.
         """
+        await trio.lowlevel.checkpoint()
         peer = self.peer
         current = peer.roots_as_of == peer.roots_news and peer.has("roots.listChanged")
         if peer.roots is not None and current:
-            await trio.lowlevel.checkpoint()
             return peer.roots
         peer.require("roots", "ctx.list_roots")
         await _questions().refresh_roots(peer, self.call)
@@ -341,6 +354,7 @@ class Context(HandlerContext, Generic[S]):
         Raises:
             ExceptionGroup: of what `elicit` and `sample` raise; the other questions are withdrawn.
         """
+        await trio.lowlevel.checkpoint()
         answers: dict[str, Any] = {}
 
         async def one(key: str, question: Elicit | Sample) -> None:

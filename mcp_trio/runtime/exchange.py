@@ -25,6 +25,7 @@ from mcp_trio.errors import (
     ErrorCode,
     InvalidMessage,
     InvalidResult,
+    NoReverseRoute,
     OriginSettled,
     SessionClosed,
     SessionLost,
@@ -44,7 +45,6 @@ from mcp_trio.wire.jsonrpc import (
 from mcp_trio.wire.revisions import LATEST_LEGACY, Revision
 
 from .admission import Admission, ThreadShare
-from .batch import BatchRoute
 from .calls import CallSnapshot, PendingCall, Serving, SessionStatistics, snapshot
 from .outcomes import failure_of, reraise_cancelled, unwrap
 
@@ -110,6 +110,10 @@ class Exchange:
         self._reader_replies = 0
         self._enclosed: set[trio.CancelScope] = set()
         self._counts = dict.fromkeys(_COUNTED, 0)
+
+    def run_in(self, nursery: trio.Nursery) -> None:
+        """Serve requests in *nursery*, which outlives this exchange."""
+        self._handlers = nursery
 
     @property
     def error(self) -> SessionLost | None:
@@ -354,7 +358,7 @@ class Exchange:
             SessionLost: the session is over.
             InvalidMessage: *params* cannot be written as JSON; nothing was queued.
         """
-        if self._error is not None:
+        if self._error is not None and self._idle is None:  # in its grace a peer may still read
             raise self._error.again()
         try:
             return self._send(Notification(method, params), route or self.route)
@@ -374,20 +378,22 @@ class Exchange:
 
         With *origin* the call is a reverse call of that request: it goes to its route and
         ends with it. The request may also be one of another session: then this is the next
-        link of a chain, and ends with it likewise. *on_progress* is called, synchronously, with the params of each progress
-        notification. A checkpoint. When the wait is cancelled the peer is told, without
-        waiting for it, and a late answer is dropped.
+        link of a chain, and ends with it likewise. *on_progress* is called, synchronously,
+        with the params of each progress notification. A checkpoint. When the wait is cancelled
+        the peer is told, without waiting for it, and a late answer is dropped.
 
         Raises:
             PeerError: the peer answered with an error.
             SessionLost: the session ended first.
             OriginSettled: *origin* has ended, or ended first.
+            NoReverseRoute: nobody can answer where *origin* came from; nothing was sent.
             DeadlineExceeded: *deadline* ran out; the peer has been told.
             InvalidMessage: *params* cannot be written as JSON; nothing was sent.
             InvalidResult: the answer was no JSON-RPC answer.
         """
         if not self.operating:
             await self._may_call(method)
+        await trio.lowlevel.checkpoint_if_cancelled()  # who is being cancelled starts nothing new
         if self._error is not None:
             await trio.lowlevel.checkpoint()
             raise self._error.again()
@@ -407,9 +413,11 @@ class Exchange:
         try:
             eager = len(self._table.outgoing) == 1
             call.ticket = self._send(Request(call.id, method, params), route, eager=eager)
-        except Unencodable as exc:
+        except (Unencodable, NoReverseRoute) as exc:
             self._table.abandon(call)
             await trio.lowlevel.checkpoint()
+            if isinstance(exc, NoReverseRoute):
+                raise
             raise InvalidMessage(exc.path, exc.reason) from None
         if deadline is None:
             return unwrap(await call.wait(self._abandon))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import trio
 
 from mcp_trio.errors import ErrorCode, ProtocolViolation, SessionClosed, SessionLost
-from mcp_trio.wire.jsonrpc import Batch, Malformed, Notification, Request, Result
+from mcp_trio.wire.jsonrpc import Batch, Flaw, Malformed, Notification, Request, Result
 from mcp_trio.wire.lifecycle import Event, HandshakeLifecycle, Ruling, State
 from mcp_trio.wire.revisions import Feature
 
@@ -132,9 +132,16 @@ class Session(Exchange):
         finally:  # cancelled from outside: a handler that waits under a shield must not wait on
             self.lose(SessionClosed("the session is closed"))
         if type(self._error) is SessionLost and self._table.incoming:
-            self._idle = trio.Event()
+            await self._give_grace()
+
+    async def _give_grace(self) -> None:
+        """The peer sends no more, but may still read: let its last requests finish."""
+        self._idle = trio.Event()
+        try:
             with trio.move_on_after(self.limits.eof_grace):
                 await self._idle.wait()
+        finally:
+            self._idle = None
 
     def _stop_serving(self, handlers: trio.Nursery) -> None:
         """Cancel all requests; `lose` has ended their reverse calls, here go those of chains."""
@@ -193,13 +200,13 @@ class Session(Exchange):
             return True
         if self.role == "client" and ruling is Ruling.WAIT:
             return True  # a server that asks early is served; it is the server's duty to wait
-        known = method in self.revision.methods
-        self._refuse(
-            message,
-            route,
-            ErrorCode.INVALID_REQUEST if known else ErrorCode.METHOD_NOT_FOUND,
-            f"{method} came before initialize" if known else f"method not found: {method}",
-        )
+        if ruling is Ruling.CLOSED:
+            self._refuse(message, route, ErrorCode.INVALID_REQUEST, "the session is closed")
+        elif method in self.revision.methods:
+            reason = f"{method} came before initialize"
+            self._refuse(message, route, ErrorCode.INVALID_REQUEST, reason)
+        else:
+            self._refuse(message, route, ErrorCode.METHOD_NOT_FOUND, f"method not found: {method}")
         return False
 
     def _answer_at_once(self, message: Request, route: Route) -> None:
@@ -262,16 +269,20 @@ class Session(Exchange):
 
     def _receive_other(self, message: Any, route: Route) -> None:
         if (
-            type(message) is Batch
-            and self._negotiated
-            and Feature.BATCH in self.revision.features
-            and len(message.members) <= self.limits.batch
+            type(message) is not Batch
+            or not self._negotiated
+            or Feature.BATCH not in self.revision.features
         ):
+            super()._receive_other(message, route)
+        elif len(message.members) > self.limits.batch:
+            reason = f"a batch of {len(message.members)}; the limit is {self.limits.batch}"
+            super()._receive_other(
+                Malformed(Flaw.UNPARSABLE, ErrorCode.INVALID_REQUEST, reason), route
+            )
+        else:
             together = BatchRoute(route)
             for member in together.open(message, self._is_answered):
                 self.deliver(member, together)
-        else:
-            super()._receive_other(message, route)
 
     def _is_answered(self, message: object) -> bool:
         return isinstance(message, Request) or (

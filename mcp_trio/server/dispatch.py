@@ -10,7 +10,12 @@ from mcp_trio.errors import ErrorCode, PeerError, ProtocolViolation, Refusal, Se
 from mcp_trio.runtime.context import Context
 from mcp_trio.runtime.middleware import OutgoingRequest, compose
 from mcp_trio.runtime.peer import LEVELS, ClientPeer
-from mcp_trio.types import CallToolRequestParams, InitializeRequestParams
+from mcp_trio.types import (
+    CallToolRequestParams,
+    ClientCapabilities,
+    Implementation,
+    InitializeRequestParams,
+)
 from mcp_trio.wire.revisions import LATEST_LEGACY, negotiate
 
 from .pages import page_of
@@ -20,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from mcp_trio.runtime.calls import Serving
+    from mcp_trio.runtime.exchange import Exchange
     from mcp_trio.runtime.session import Session
     from mcp_trio.wire.jsonrpc import Notification, Request
     from mcp_trio.wire.revisions import Revision
@@ -79,8 +85,6 @@ class ServerEndpoint:
         revision = negotiate(asked.protocol_version, self._server.revisions)
         peer = ServerPeer(revision, asked.client_info, asked.capabilities, params["capabilities"])
         capabilities = self._capabilities(revision)
-        peer.methods = self._methods(revision, capabilities)
-        peer.read_call = peer.codec.structurer(CallToolRequestParams)
         result: JsonObject = {
             "protocolVersion": revision.version,
             "capabilities": capabilities,
@@ -88,11 +92,22 @@ class ServerEndpoint:
         }
         if self._server.instructions is not None:
             result["instructions"] = self._server.instructions
-        session.revision = revision
-        session.state = peer
-        if self._outgoing is not None:
-            session.outgoing = self._call_out
+        self._take_on(session, peer, capabilities)
         return result
+
+    def admit(self, exchange: Exchange, revision: Revision) -> None:
+        """Serve *exchange* without a handshake: its client is nobody, and can do nothing."""
+        nobody = Implementation(name="", version="")
+        peer = ServerPeer(revision, nobody, ClientCapabilities(), {})
+        self._take_on(exchange, peer, self._capabilities(revision))
+
+    def _take_on(self, exchange: Exchange, peer: ServerPeer, capabilities: JsonObject) -> None:
+        peer.methods = self._methods(peer.revision, capabilities)
+        peer.read_call = peer.codec.structurer(CallToolRequestParams)
+        exchange.revision = peer.revision
+        exchange.state = peer
+        if self._outgoing is not None:
+            exchange.outgoing = self._call_out
 
     def _capabilities(self, revision: Revision) -> JsonObject:
         """What is declared follows what is offered at this moment."""

@@ -10,6 +10,7 @@ import trio
 
 from mcp_trio.limits import Limits
 from mcp_trio.runtime.admission import Admission
+from mcp_trio.runtime.exchange import Exchange
 from mcp_trio.runtime.session import Session
 from mcp_trio.types import Implementation, Tool
 from mcp_trio.wire.revisions import LEGACY
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
     from contextlib import AbstractAsyncContextManager
 
-    from mcp_trio.abc import Tracer, Transport
+    from mcp_trio.abc import Route, Tracer, Transport
     from mcp_trio.types import Annotations, Icon, Meta, ToolAnnotations
     from mcp_trio.wire.revisions import Revision
 
@@ -360,6 +361,32 @@ class Server:
         )
         self._notices[session] = ChangeNotices(session)
         return session
+
+    def open_exchange(
+        self,
+        route: Route,
+        revision: Revision,
+        nursery: trio.Nursery,
+        *,
+        tracer: Tracer | None = None,
+        label: str = "",
+    ) -> Exchange:
+        """Return an exchange for one request that stands for itself, served in *nursery*.
+
+        Nothing is known of its client, which therefore can be asked nothing.
+        """
+        exchange = Exchange(
+            "server",
+            self._endpoint,
+            route,
+            limits=self.limits,
+            admission=self.admission,
+            tracer=tracer,
+            label=label,
+        )
+        self._endpoint.admit(exchange, revision)
+        exchange.run_in(nursery)
+        return exchange
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:

@@ -9,12 +9,18 @@ import trio
 from mcp_trio.transports.pipe import PipeTransport, StreamBytes
 
 if TYPE_CHECKING:
-    from mcp_trio.abc import Tracer, Transport
+    import ssl
+    from collections.abc import Awaitable, Callable, Sequence
+    from typing import Any, Literal
+
+    from mcp_trio.abc import EventStore, Tracer, Transport
     from mcp_trio.runtime.session import Session
+    from mcp_trio.transports.http_server import HttpServer
+    from mcp_trio.wire.http_head import RequestHead
 
     from .registry import Server
 
-__all__ = ["serve_stdio", "serve_stream", "serve_transport"]
+__all__ = ["serve_http", "serve_stdio", "serve_stream", "serve_transport"]
 
 
 async def serve_transport(  # noqa: ASYNC128 - started() is called by Session.run
@@ -71,3 +77,72 @@ async def serve_stdio(  # noqa: ASYNC128 - started() is called by Session.run
         await serve_transport(
             server, transport, tracer=tracer, label="stdio", task_status=task_status
         )
+
+
+async def serve_http(  # noqa: ASYNC128 - started() is called by HttpServer.run
+    server: Server,
+    port: int = 0,
+    host: str = "127.0.0.1",
+    path: str = "/mcp",
+    *,
+    listeners: Sequence[trio.abc.Listener[Any]] | None = None,
+    ssl_context: ssl.SSLContext | None = None,
+    store: EventStore | None = None,
+    answers: Literal["json", "sse", "both"] = "both",
+    stateless: bool = False,
+    standing_stream: bool = True,
+    allowed_hosts: Sequence[str] = (),
+    allowed_origins: Sequence[str] = (),
+    cors: bool = False,
+    authenticate: Callable[[RequestHead], Awaitable[Any]] | None = None,
+    tracer: Tracer | None = None,
+    task_status: trio.TaskStatus[HttpServer] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """Serve Streamable HTTP on *port* of *host* until cancelled.
+
+    ``started()`` hands over an object with ``url`` (the real one, for port 0),
+    ``stop_accepting()`` and ``wait_drained()``.
+
+    Args:
+        listeners: serve these instead of opening *port*; they are closed at the end.
+        ssl_context: serve HTTPS with it.
+        store: keeps events, so that a client that lost its connection can resume.
+        answers: what to answer with, where the client takes both: event streams only where
+            there is more to say than the result (``"both"``), never, or always.
+        stateless: no session ids; each request stands for itself and can ask nothing.
+        standing_stream: offer GET, for what the server says unasked.
+        allowed_hosts, allowed_origins: who may ask, besides this machine: ``"example.com"``,
+            ``"https://app.example.com"``, or ``"*"``.
+        cors: let pages of *allowed_origins* read the answers.
+        authenticate: names the principal of a request; a session is its opener's alone.
+
+    Raises:
+        OSError: the address cannot be had.
+        ValueError: an entry of *allowed_hosts* or *allowed_origins* is malformed.
+
+    A checkpoint. On cancellation each request under way gets an error within
+    ``limits.drain``. Source: 2025-11-25 basic/transports § Streamable HTTP.
+    """
+    from mcp_trio.transports.http_server import HttpServer, open_listeners  # noqa: PLC0415 - lazy
+    from mcp_trio.wire.http_hosts import is_loopback  # noqa: PLC0415 - as above
+    from mcp_trio.wire.http_policy import HttpPolicy  # noqa: PLC0415 - as above
+    from mcp_trio.wire.media import Accepts  # noqa: PLC0415 - as above
+
+    limits = server.limits
+    policy = HttpPolicy(
+        paths=(path.rstrip("/") or "/", path.rstrip("/") + "/"),
+        loopback=is_loopback(host) and listeners is None,
+        allowed_hosts=tuple(allowed_hosts),
+        allowed_origins=tuple(allowed_origins),
+        cors=cors,
+        body_bytes=limits.message_bytes,
+        batch=limits.batch,
+        stateless=stateless,
+        get_stream=standing_stream,
+        answers=Accepts(json=answers != "sse", sse=answers != "json"),
+        revisions=server.revisions,
+    )
+    http = HttpServer(server, policy, limits, store=store, authenticate=authenticate, tracer=tracer)
+    if listeners is None:
+        listeners = await open_listeners(port, host, ssl_context)
+    await http.run(listeners, task_status=task_status)

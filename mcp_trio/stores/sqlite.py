@@ -66,12 +66,17 @@ class SqliteStore:
         self._limiter = trio.CapacityLimiter(1)
 
     async def __aenter__(self) -> Self:
-        """Open the file.
+        """Open the file. A checkpoint; where it raises, the store is closed.
 
         Raises:
             StoreUnusable: it is damaged, no event store, of a newer version, or out of reach.
         """
-        await self._run(Tables.expire)
+        try:
+            await self._run(Tables.expire)
+        except BaseException:
+            with trio.CancelScope(shield=True):  # bounded, as `aclose` says
+                await self.aclose()
+            raise
         return self
 
     async def __aexit__(

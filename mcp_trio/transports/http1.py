@@ -296,7 +296,7 @@ _date: Final = _Date()
 
 def response(
     status: int,
-    headers: Iterable[tuple[str, str]] = (),
+    headers: Iterable[tuple[bytes, bytes]] = (),
     body: bytes | None = b"",
     *,
     keep_alive: bool = True,
@@ -304,7 +304,7 @@ def response(
 ) -> bytes:
     """Return a response's bytes; *body* None leaves its framing to *chunked* or the end."""
     lines = [b"HTTP/1.1 %d %s\r\n" % (status, _reason(status)), _date.line()]
-    lines += [f"{name}: {value}\r\n".encode("latin-1") for name, value in headers]
+    lines += [b"%b: %b\r\n" % header for header in headers]
     if not keep_alive:
         lines.append(b"connection: close\r\n")
     if chunked:

@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, Any, Final
 import trio
 
 from mcp_trio.abc import StoredEvent
-from mcp_trio.wire.jsonrpc import Failure, Notification, Result, encode, encode_batch
+from mcp_trio.errors import NoReverseRoute
+from mcp_trio.wire.http import status_of
+from mcp_trio.wire.jsonrpc import Failure, Notification, Request, Result, encode, encode_batch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -75,12 +77,20 @@ class EventStream:
         name: its name within the session; event ids are ``<name>.<number>``.
         ended: nothing more will come.
         standing: it is the session's own; it keeps what it can while nobody reads.
+        status: the HTTP status of the answer, once that is there.
+
+    Args:
+        deaf: the client takes JSON only: notifications are dropped, questions refused.
+        mute: nobody could answer a question on this stream.
+        on_end: called once when nothing more will come, and everything is stored.
     """
 
     __slots__ = (
         "_answer",
+        "_deaf",
         "_high",
         "_limits",
+        "_mute",
         "_on_end",
         "_pending",
         "_pumped",
@@ -88,14 +98,15 @@ class EventStream:
         "_room",
         "_size",
         "_store",
+        "_stored",
         "_wake_pump",
-        "deaf",
         "ended",
         "name",
         "number",
         "reader",
         "session",
         "standing",
+        "status",
     )
 
     def __init__(
@@ -106,17 +117,18 @@ class EventStream:
         store: EventStore | None = None,
         *,
         standing: bool = False,
-        number: int = 0,
         deaf: bool = False,
+        mute: bool = False,
         on_end: Callable[[EventStream], None] | None = None,
     ) -> None:
         self.name: Final = name
         self.session: Final = session
         self.standing: Final = standing
-        self.number = number
+        self.number = 0
         self.ended = False
-        #: The client takes JSON only: notifications are dropped.
-        self.deaf = deaf
+        self.status = 200
+        self._deaf = deaf
+        self._mute = mute or deaf
         self.reader: Reader | None = None
         self._limits = limits
         self._high = limits.outbox_bytes
@@ -126,6 +138,7 @@ class EventStream:
         self._size = 0
         self._answer: int | None = None  # the number of the final answer
         self._pumped = False
+        self._stored = 0
         self._wake_pump = trio.Event()
         self._room = trio.lowlevel.ParkingLot()
         self._on_end = on_end
@@ -143,8 +156,10 @@ class EventStream:
         if kind is list:
             data = encode_batch(message)
         else:
+            if kind is Request and self._mute:
+                raise NoReverseRoute(f"{message.method}: nobody can answer on this response")
             data = encode(message)
-            if self.deaf and kind is Notification:
+            if kind is Notification and self._deaf:
                 return 0
         if self.ended:
             return 0
@@ -156,6 +171,7 @@ class EventStream:
         self._size += len(data)
         if final:
             self._answer = self.number
+            self.status = 200 if kind is list else status_of(message)
             self._finish()
         self._rouse()
         return self.number
@@ -188,6 +204,14 @@ class EventStream:
         """The stream's request gets no answer: end it without one."""
         self._finish()
         self._rouse()
+
+    def hang_up(self) -> bool:
+        """End the open response, if what is still to come can be fetched after an event id."""
+        if self.reader is None or self._store is None:
+            return False
+        self.reader.hang_up = True
+        self.reader.rouse()
+        return True
 
     async def wait_room(self) -> None:
         """Wait until `full` is false. A checkpoint."""
@@ -228,9 +252,11 @@ class EventStream:
             return
         self.reader = None
         self._room.unpark_all()
+        if self.standing:
+            return
         if self._pumped:
             self._ready.clear()
-        elif not self.standing:
+        else:
             self._pending.clear()
             self._size = 0
 
@@ -260,6 +286,11 @@ class EventStream:
         return taken
 
     @property
+    def has_events(self) -> bool:
+        """True where there is something for a reader to take."""
+        return bool(self._ready if self._pumped else self._pending)
+
+    @property
     def exhausted(self) -> bool:
         """True where everything has been taken and nothing more will come."""
         return self.ended and not self._pending and not self._ready
@@ -275,6 +306,11 @@ class EventStream:
     def pumped(self) -> bool:
         """Whether the store comes first already."""
         return self._pumped
+
+    @property
+    def stored(self) -> int:
+        """The number of the last event that the store has; 0 before the first."""
+        return self._stored
 
     def begin_pump(self) -> None:
         """From now on the store comes first; the caller runs `run_pump`."""
@@ -295,7 +331,7 @@ class EventStream:
                 self._wake_pump = trio.Event()
                 await self._store_pending(store)
             await store.finish(self.session, self.name)
-        except Exception:
+        except Exception:  # noqa: BLE001 - whatever a store does, the stream goes on
             _log.exception("the event store failed; stream %s cannot be resumed", self.name)
             await self._pass_on()
         finally:
@@ -316,17 +352,21 @@ class EventStream:
 
     def _hand_over(self, batch: list[Event]) -> None:
         self._size -= sum(len(data) for _, data in batch)
+        self._stored = batch[-1][0]
         self._room.unpark_all()
         if self.reader is not None:
             self._ready += batch
             self.reader.rouse()
+        elif self.standing:  # for a client that comes back without an event id
+            self._ready = [*self._ready, *batch][-self._limits.events_per_stream :]
 
     async def _pass_on(self) -> None:
         """The store is gone: events go straight to the reader."""
         while True:
             batch = list(self._pending.items())
             self._pending.clear()
-            self._hand_over(batch)
+            if batch:
+                self._hand_over(batch)
             if self.ended:
                 return
             await self._wake_pump.wait()

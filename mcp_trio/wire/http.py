@@ -143,9 +143,6 @@ def check_head(
     if head.method == "OPTIONS":
         return Preflight(headers=preflight_headers(policy))
     session_id = None if policy.stateless else head.headers.get("mcp-session-id")
-    if session_id is not None and not is_session_id(session_id):
-        # 2025-03-26 § Session Management 1: no such id was ever given
-        return refuse(400, "Mcp-Session-Id must be made of visible ASCII characters")
     version = head.headers.get("mcp-protocol-version")
     if head.method == "POST":
         return _check_post(head, policy, session_id, version)
@@ -401,6 +398,9 @@ def _revision_of(
         # requests without [...] (other than initialization) with HTTP 400 Bad Request"
         return refuse(400, "Mcp-Session-Id is missing; start a session with initialize")
     if session is None:
+        # § Session Management 1: "MUST only contain visible ASCII characters"
+        if not is_session_id(head.session_id):
+            return refuse(400, "Mcp-Session-Id must be made of visible ASCII characters")
         return reject_session()
     revision = session.revision
     # 2025-06-18 § Protocol Version Header: the client sends "the one negotiated during

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import math
 from typing import TYPE_CHECKING, Any, Literal
 
 import trio
@@ -120,7 +122,7 @@ class Forward:
 
     at: float
     steps: tuple[Any, ...]
-    gives_up: float | None
+    gives_up: float
     deadline: float | None
 
 
@@ -183,7 +185,7 @@ def plans(draw: st.DrawFn) -> Plan:
         Forward(
             at=draw(moments),
             steps=draw(steps_of(2)),
-            gives_up=draw(st.none() | moments.filter(bool)),
+            gives_up=draw(st.just(math.inf) | moments.filter(bool)),
             deadline=draw(st.none() | st.just(1.0)),
         )
         for _ in range(draw(st.integers(1, 5)))
@@ -315,7 +317,7 @@ class World:
             await self._steps(ctx, steps)
         except* (McpError, Planned):
             pass
-        except* Exception as group:
+        except* Exception as group:  # noqa: BLE001 - looked at when everything is over
             self.surprises.append(group)
 
     async def _detached(self, push: Push, seconds: float) -> None:
@@ -350,14 +352,9 @@ class World:
 
     async def _forward(self, client: Session, index: int, forward: Forward) -> None:
         await trio.sleep(forward.at)
-        with trio.CancelScope() as scope:
-            if forward.gives_up is not None:
-                scope.deadline = trio.current_time() + forward.gives_up
-            deadline = None if forward.deadline is None else Deadline(forward.deadline, 2.0)
-            try:
-                await self._call(client, forward.steps, deadline=deadline)
-            except McpError:
-                pass
+        deadline = None if forward.deadline is None else Deadline(forward.deadline, 2.0)
+        with contextlib.suppress(McpError), trio.move_on_after(forward.gives_up):
+            await self._call(client, forward.steps, deadline=deadline)
         self.ended.append(index)
 
     # ------------------------------------------------------------ everything
@@ -375,7 +372,7 @@ class World:
                 self.nurseries.append(nobodys)
                 async with trio.open_nursery() as nursery:
                     scopes = [
-                        await nursery.start(_run_session, session) for session in (client, server)
+                        await nursery.start(_run_in_scope, session) for session in (client, server)
                     ]
                     await shake_hands(client)
                     for index, forward in enumerate(self.plan.forwards):
@@ -397,7 +394,9 @@ class World:
             raise AssertionError("something hangs")
 
 
-async def _run_session(session: Session, *, task_status: trio.TaskStatus[trio.CancelScope]) -> None:
+async def _run_in_scope(  # noqa: ASYNC114 - started in a nursery above
+    session: Session, *, task_status: trio.TaskStatus[trio.CancelScope]
+) -> None:
     with trio.CancelScope() as scope:
         async with trio.open_nursery() as nursery:
             await nursery.start(session.run)

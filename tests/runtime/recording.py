@@ -1,4 +1,4 @@
-"""What crossed between the two sides of a session, seen from outside, and the laws it is held to."""
+"""What crossed between the two sides of a session, seen from outside, and the laws for it."""
 
 from __future__ import annotations
 
@@ -148,13 +148,14 @@ class _Served:
 
 
 @define
-class _Laws:
+class Laws:
     """One side's events, held to the laws one by one. Params say where a call came from."""
 
     calls: dict[Any, _Call] = field(factory=dict)
     served: dict[Any, _Served] = field(factory=dict)
 
     def take(self, event: Event) -> None:
+        """Go on by one event of the side."""
         message = event.message
         if event.what == "settled":
             self._settle(message)
@@ -169,6 +170,14 @@ class _Laws:
             self._send(message)
         else:
             self._receive(message)
+
+    def left_open(self) -> list[Any]:
+        """Return the requests that were neither answered nor cancelled."""
+        return [
+            call.request.id
+            for call in self.calls.values()
+            if call.open and call.request.method != "initialize"
+        ]
 
     def _send(self, message: Any) -> None:
         if isinstance(message, Request):
@@ -235,16 +244,12 @@ class _Laws:
 def assert_lawful(recording: Recording, *sessions: Session) -> None:
     """Hold what both *sessions*, now ended, did to the laws; see `mcp_trio.runtime.exchange`."""
     for session in sessions:
-        laws = _Laws()
+        laws = Laws()
         for event in recording.events:
             if event.side == session.role:
                 laws.take(event)
         assert session.calls() == ()
         assert session.statistics().in_flight == session.statistics().outgoing == 0
         if type(session.error) is SessionClosed:  # the peer was there to be told
-            left = [
-                call.request.id
-                for call in laws.calls.values()
-                if call.open and call.request.method != "initialize"
-            ]
+            left = laws.left_open()
             assert left == [], f"{session.role} left {left} open without a word"

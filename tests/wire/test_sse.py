@@ -72,10 +72,12 @@ def by_the_standard(stream: bytes) -> tuple[list[ServerSentEvent], str | None, i
 
 
 pieces = st.sampled_from(
-    [b"data", b"event", b"id", b"retry", b":", b": ", b" ", b"\n", b"\n\n", b"\r", b"\r\n", b"x"]
-    + [b"data: {}\n\n", b"event: message\n", b"id: 7\n", b"id:\n", b"retry: 12\n", b"\0", b"\xff"]
-    + [b"data:\n", b"data\n", b":note\n", b"event: message\ndata: 1\n\n", b"\xef\xbb\xbf", b"\xbf"]
-    + [b"message\n", b"event: x\n", b"\xc3\xa9"]
+    [
+        *(b"data", b"event", b"id", b"retry", b":", b": ", b" ", b"x", b"message\n"),
+        *(b"\n", b"\n\n", b"\r", b"\r\n", b"\0", b"\xff", b"\xef\xbb\xbf", b"\xbf", b"\xc3\xa9"),
+        *(b"data: {}\n\n", b"data:\n", b"data\n", b":note\n", b"event: message\ndata: 1\n\n"),
+        *(b"event: message\n", b"event: x\n", b"id: 7\n", b"id:\n", b"retry: 12\n"),
+    ]
 )
 
 

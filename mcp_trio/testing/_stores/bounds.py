@@ -153,15 +153,19 @@ async def then_the_longest_unused_sessions_go(open_store: OpenStore) -> None:
     clock = SettableClock()
     limit = 4_096
     async with open_store(Limits(event_bytes_total=limit), clock) as store:
-        for k in range(500):
+        await open_sessions(store, "used")
+        for k in range(300):
             clock.advance(0.001)
             await open_sessions(store, f"s{k}")
             await store.append(f"s{k}", "a", ())
+            clock.advance(0.001)
+            await store.session("used")
         statistics = await store.statistics()
         expect(0 < statistics.bytes <= limit, True, "within the limit")
-        expect(statistics.sessions < 500, True, "sessions have gone")
-        expect(await store.session("s499"), RECORD, "the newest session")
-        expect(await store.session("s0"), None, "the oldest session")
+        expect(statistics.sessions < 300, True, "sessions have gone")
+        expect(await store.session("s299"), RECORD, "the newest session")
+        expect(await store.session("used"), RECORD, "an old session that is in use")
+        expect(await store.session("s0"), None, "an old session")
 
 
 async def statistics_tell_what_is_held(open_store: OpenStore) -> None:

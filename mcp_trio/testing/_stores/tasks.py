@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, final
 
 import trio
 import trio.testing
@@ -84,26 +84,39 @@ async def a_cancelled_call_does_nothing(open_store: OpenStore) -> None:
         await holds(store, "s", "a", 0, 1, finished=False)
 
 
+@final
+class _CancelAfter(trio.abc.Instrument):
+    """Cancels *scope* when the current task has been suspended for the *steps*-th time."""
+
+    def __init__(self, scope: trio.CancelScope, steps: int) -> None:
+        self._scope = scope
+        self._task = trio.lowlevel.current_task()
+        self._steps = steps
+
+    def after_task_step(self, task: trio.lowlevel.Task) -> None:
+        if task is self._task:
+            self._steps -= 1
+            if self._steps == 0:
+                self._scope.cancel()
+
+
 async def a_cancel_parts_no_append(open_store: OpenStore) -> None:
     """An append that is cancelled while it runs adds nothing, or returns with all added."""
     numbers = tuple(range(1, 51))
     async with open_store(Limits(), SettableClock()) as store:
         await open_sessions(store, "s")
-        for steps in range(6):
+        for steps in range(1, 6):
             stream = f"a{steps}"
             await store.append("s", stream, ())
             returned = False
-            async with trio.open_nursery() as nursery:
-
-                async def append(stream: str = stream) -> None:
-                    nonlocal returned
+            with trio.CancelScope() as scope:
+                instrument = _CancelAfter(scope, steps)
+                trio.lowlevel.add_instrument(instrument)
+                try:
                     await store.append("s", stream, events(*numbers))
                     returned = True
-
-                nursery.start_soon(append)
-                for _ in range(steps):
-                    await trio.lowlevel.checkpoint()
-                nursery.cancel_scope.cancel()
+                finally:
+                    trio.lowlevel.remove_instrument(instrument)
             await holds(store, "s", stream, 0, *(numbers if returned else ()))
             await store.append("s", stream, events(*numbers))
             await holds(store, "s", stream, 0, *numbers)

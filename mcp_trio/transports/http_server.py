@@ -1,0 +1,257 @@
+"""Streamable HTTP on h11 over trio, the server's side: listeners, sessions, drain.
+
+The nursery of `HttpServer.run` owns every connection and every session. A connection reads
+its requests one by one (`mcp_trio.transports.http_connection`); a request's handler runs in
+its session's nursery, so that a connection that breaks takes nothing down with it: in the
+legacy revisions a disconnect is no cancellation (2025-11-25 basic/transports § Sending
+Messages to the Server 5). One watcher looks after everything that waits too long.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import socket
+import ssl
+from typing import TYPE_CHECKING, Any, Final
+
+import trio
+
+from mcp_trio.runtime.service import run_beside
+
+from .http_connection import Connection
+from .http_sessions import SessionTable
+from .http_sockets import SocketBytes
+from .pipe import StreamBytes
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+
+    from mcp_trio.abc import EventStore, SessionFactory, Tracer
+    from mcp_trio.limits import Limits
+    from mcp_trio.wire.http_head import RequestHead
+    from mcp_trio.wire.http_policy import HttpPolicy
+
+    from .http_sessions import HttpSession
+
+__all__ = ["HttpServer", "open_listeners"]
+
+_log: Final = logging.getLogger("mcp_trio.transports")
+
+#: How often the watcher looks (seconds).
+_LOOK: Final = 1.0
+#: Accepting fails like this while the process has too many descriptors open.
+_FULL: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS})
+
+Authenticate = "Callable[[RequestHead], Awaitable[Any]]"
+
+
+class HttpServer:
+    """One endpoint on one or more listeners.
+
+    Args:
+        factory: what is served.
+        policy: to whom, and how.
+        store: keeps events for clients that come back; None: a broken stream is lost.
+        authenticate: names the principal of a request, from its head; a session belongs to
+            the one who opened it. It may raise `mcp_trio.errors.Refusal` to answer 401.
+
+    Attributes:
+        url: where it is, once it runs.
+        sessions: the sessions it has now.
+    """
+
+    def __init__(
+        self,
+        factory: SessionFactory,
+        policy: HttpPolicy,
+        limits: Limits,
+        *,
+        store: EventStore | None = None,
+        authenticate: Callable[[RequestHead], Awaitable[Any]] | None = None,
+        tracer: Tracer | None = None,
+    ) -> None:
+        self.factory: Final = factory
+        self.policy: Final = policy
+        self.limits: Final = limits
+        self.store: Final = store
+        self.authenticate: Final = authenticate
+        self.tracer: Final = tracer
+        self.sessions: Final = SessionTable(limits)
+        self.url = ""
+        self.draining = False
+        self.connections: set[Connection] = set()
+        self.open_requests = 0
+        self._accepting = trio.CancelScope()
+        self._nursery: trio.Nursery | None = None
+        self._room = trio.lowlevel.ParkingLot()
+        self._quiet = trio.lowlevel.ParkingLot()
+
+    # ------------------------------------------------------------ life
+
+    async def run(
+        self,
+        listeners: Sequence[trio.abc.Listener[Any]],
+        *,
+        task_status: trio.TaskStatus[HttpServer] = trio.TASK_STATUS_IGNORED,
+    ) -> None:
+        """Serve until cancelled. ``started()`` hands over this object.
+
+        On cancellation it stops accepting and closes every session; each request under way
+        gets an error, within ``limits.drain``. It closes the listeners. For a gentler end
+        call `stop_accepting` and `wait_drained` first. A checkpoint.
+        """
+
+        async def serve(*, task_status: trio.TaskStatus[None]) -> None:
+            await self._serve(listeners, task_status)
+
+        async with self.factory.running(), run_beside(serve, self._shut_down):
+            self.url = _url_of(listeners[0], self.policy.paths[0])
+            task_status.started(self)
+            await trio.sleep_forever()
+
+    async def _serve(
+        self, listeners: Sequence[trio.abc.Listener[Any]], task_status: trio.TaskStatus[None]
+    ) -> None:
+        async with trio.open_nursery() as self._nursery:
+            self._nursery.start_soon(self._accept_all, listeners)
+            self._nursery.start_soon(self._watch)
+            task_status.started()
+
+    def _shut_down(self) -> None:
+        self.stop_accepting()
+        self.sessions.close_all()
+        assert self._nursery is not None  # noqa: S101 - it has been served
+        self._nursery.start_soon(self._finish)
+
+    async def _finish(self) -> None:
+        with trio.move_on_after(self.limits.drain):
+            await self.wait_drained()
+        assert self._nursery is not None  # noqa: S101 - it is what runs this
+        self._nursery.cancel_scope.cancel(reason="the server has stopped")
+
+    def stop_accepting(self) -> None:
+        """Take no more connections; end standing streams, and connections that wait. Idempotent."""
+        self.draining = True
+        self._accepting.cancel(reason="the server stops accepting")
+        for session in self.sessions:
+            session.transport.route.end()
+        for connection in list(self.connections):
+            connection.stop_if_idle()
+
+    async def wait_drained(self) -> None:
+        """Wait until no request is open any more. A checkpoint."""
+        await trio.lowlevel.checkpoint()
+        while self.open_requests:
+            await self._quiet.park()
+
+    # ------------------------------------------------------------ connections
+
+    async def _accept_all(self, listeners: Sequence[trio.abc.Listener[Any]]) -> None:
+        try:
+            with self._accepting:
+                async with trio.open_nursery() as nursery:
+                    for listener in listeners:
+                        nursery.start_soon(self._accept, listener)
+        finally:
+            for listener in listeners:
+                await trio.aclose_forcefully(listener)
+
+    async def _accept(self, listener: trio.abc.Listener[Any]) -> None:
+        assert self._nursery is not None  # noqa: S101 - it is what runs this
+        while True:
+            while len(self.connections) >= self.limits.connections:
+                await self._room.park()
+            try:
+                stream = await listener.accept()
+            except OSError as exc:
+                if exc.errno not in _FULL:
+                    raise
+                _log.error("cannot accept a connection: %s", exc)
+                await trio.sleep(0.1)
+                continue
+            self._nursery.start_soon(self._hold, stream)
+
+    async def _hold(self, stream: Any) -> None:
+        """Serve one connection; what goes wrong on it stays on it."""
+        data = SocketBytes(stream) if isinstance(stream, trio.SocketStream) else StreamBytes(stream)
+        connection = Connection(self, data)
+        self.connections.add(connection)
+        try:
+            with connection.scope:
+                await connection.serve()
+        except (OSError, ssl.SSLError, trio.BrokenResourceError, trio.ClosedResourceError) as exc:
+            _log.debug("a connection broke: %s", exc)
+        except Exception:  # noqa: BLE001 - a bug of ours is contained at the connection
+            _log.exception("a connection failed")
+        finally:
+            self.connections.discard(connection)
+            self._room.unpark()
+            await data.aclose()
+
+    def begin_request(self) -> None:
+        """A request is being served."""
+        self.open_requests += 1
+
+    def end_request(self) -> None:
+        """A request has been answered, or its connection is gone."""
+        self.open_requests -= 1
+        if not self.open_requests:
+            self._quiet.unpark_all()
+
+    async def start_session(self, session: HttpSession) -> None:
+        """Run *session* in the server's nursery, and take it out of the table when it ends."""
+        assert self._nursery is not None  # noqa: S101 - connections are served in it
+        await self._nursery.start(self._run_session, session)
+
+    async def _run_session(
+        self, session: HttpSession, *, task_status: trio.TaskStatus[Any]
+    ) -> None:
+        try:
+            await session.session.run(task_status=task_status)
+        finally:
+            self.sessions.remove(session)
+        if self.store is not None and not self.draining:
+            await self.store.forget_session(session.id)
+
+    @property
+    def nursery(self) -> trio.Nursery:
+        """The nursery of requests that belong to no session."""
+        assert self._nursery is not None  # noqa: S101 - connections are served in it
+        return self._nursery
+
+    # ------------------------------------------------------------ the watcher
+
+    async def _watch(self) -> None:
+        """End connections that stall, keep silent streams alive, expire sessions."""
+        while True:
+            await trio.sleep(_LOOK)
+            now = trio.current_time()
+            for connection in list(self.connections):
+                connection.look(now)
+            self.sessions.expire(now)
+
+
+def _url_of(listener: Any, path: str) -> str:
+    scheme = "http"
+    while isinstance(listener, trio.SSLListener):
+        listener, scheme = listener.transport_listener, "https"
+    if not isinstance(listener, trio.SocketListener):
+        return ""
+    host, port = listener.socket.getsockname()[:2]
+    name = f"[{host}]" if listener.socket.family == socket.AF_INET6 else host
+    return f"{scheme}://{name}:{port}{path}"
+
+
+async def open_listeners(
+    port: int, host: str | None, tls: ssl.SSLContext | None
+) -> list[trio.abc.Listener[Any]]:
+    """Return listeners on *port* of *host*; port 0 is one that is free. A checkpoint.
+
+    Raises:
+        OSError: the address is taken, or is none of this machine's.
+    """
+    plain = await trio.open_tcp_listeners(port, host=host, backlog=2048)
+    if tls is None:
+        return list(plain)
+    return [trio.SSLListener(listener, tls, https_compatible=True) for listener in plain]
