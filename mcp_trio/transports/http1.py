@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any, Final, final
 import h11
 from attrs import define, frozen
 
+from mcp_trio.wire.http import SSE_HEADERS
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -323,6 +325,16 @@ _JSON_HEAD: Final = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n"
 def json_response(body: bytes) -> bytes:
     """Return the response that nearly every request gets: 200, JSON, nothing else to say."""
     return b"%b%bcontent-length: %d\r\n\r\n%b" % (_JSON_HEAD, _date.line(), len(body), body)
+
+
+_STREAM_HEAD: Final = b"HTTP/1.1 200 OK\r\n" + b"".join(
+    b"%b: %b\r\n" % header for header in SSE_HEADERS
+)
+
+
+def stream_head() -> bytes:
+    """Return the head of the event stream that nearly every stream gets: chunked, 200."""
+    return b"%b%btransfer-encoding: chunked\r\n\r\n" % (_STREAM_HEAD, _date.line())
 
 
 def _reason(status: int) -> bytes:

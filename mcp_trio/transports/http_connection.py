@@ -32,6 +32,7 @@ from .http1 import (
     json_response,
     last_chunk,
     response,
+    stream_head,
 )
 from .http_sessions import HttpSession, HttpTransport
 from .http_streams import EventStream, Reader
@@ -61,6 +62,21 @@ class _Facts:
         self.cors: Final = cors_headers(self.head, server.policy) if server.policy.cors else ()
 
 
+class _Answering:
+    """What the answer to the POST at hand will look like, until it is written."""
+
+    __slots__ = ("head", "headers", "json", "plain", "stream")
+
+    def __init__(
+        self, stream: EventStream, *, json: bool, plain: bool, head: Head, headers: RawHeaders
+    ) -> None:
+        self.stream: Final = stream
+        self.json: Final = json
+        self.plain: Final = plain  # its events have no ids
+        self.head: Final = head
+        self.headers: Final = headers
+
+
 class Connection:
     """Serves the requests of one connection, one after another.
 
@@ -69,11 +85,13 @@ class Connection:
     """
 
     __slots__ = (
+        "_answering",
         "_body",
         "_idle",
         "_keep",
         "_reader",
         "_requests",
+        "_rest",
         "_server",
         "_since",
         "_stream",
@@ -86,12 +104,14 @@ class Connection:
         self._server = server
         self._stream = stream
         self._requests = RequestReader(server.limits.header_bytes)
-        self._since = trio.current_time()
+        self._since = server.sessions.now
         self._idle = True  # waiting for a request
         self._keep = True
         self._body = False  # waiting for the rest of one
         self._reader: Reader | None = None  # of the event stream that is open
         self._written = 0.0
+        self._answering: _Answering | None = None
+        self._rest = b""
 
     # ------------------------------------------------------------ waiting
 
@@ -128,7 +148,8 @@ class Connection:
                 facts = head.facts
                 if facts is None:
                     facts = head.facts = _Facts(head, server)
-                self._keep = self._keep and head.keep_alive
+                if not head.keep_alive:
+                    self._keep = False
                 server.begin_request()
                 try:
                     await self._serve(head, facts)
@@ -142,7 +163,7 @@ class Connection:
 
     async def _read_head(self) -> Head:
         self._idle = True
-        self._since = trio.current_time()
+        self._since = self._server.sessions.now
         while True:
             head = self._requests.read_head()
             if head is not None:
@@ -155,7 +176,7 @@ class Connection:
         body = self._requests.read_body(limit)
         if body is None:
             self._body = True
-            self._since = trio.current_time()
+            self._since = self._server.sessions.now
             if head.wants_continue:
                 await self._write(CONTINUE)
             while body is None:
@@ -218,7 +239,7 @@ class Connection:
         elif kind is http.Accepted:
             if session is not None and decision.message is not None:  # type: ignore[union-attr]  # by its class
                 session.session.deliver(decision.message, session.transport.route)  # type: ignore[union-attr]  # by its class
-                session.used = trio.current_time()
+                session.used = server.sessions.now
             await self._respond(202, facts.cors)
         elif kind is http.OpenSession:
             await self._open_session(head, facts, decision, principal)  # type: ignore[arg-type]  # by its class
@@ -262,12 +283,12 @@ class Connection:
         if server.draining or (opening.keep and not server.sessions.has_room(principal)):
             await self._reject(refuse(503, "no room for another session", headers=_LATER), facts)
             return
-        session_id = secrets.token_urlsafe(24) if opening.keep else ""
+        session_id = secrets.token_hex(20) if opening.keep else ""
         transport = HttpTransport(session_id, server.limits, server.store)
         inner = server.factory.open_session(
             transport, tracer=server.tracer, label=session_id[:8] or "stateless"
         )
-        session = HttpSession(session_id, inner, transport, principal, trio.current_time())
+        session = HttpSession(session_id, inner, transport, principal, server.sessions.now)
         stream = transport.open_stream(deaf=not opening.accepts.sse)
         reader = Reader()
         stream.attach(reader)
@@ -302,33 +323,32 @@ class Connection:
     ) -> None:
         """Answer a POST from its stream, as JSON where the answer is all there is."""
         headers = facts.cors if extra is None else extra
-        json, sse = serve.accepts.json, serve.accepts.sse
+        sse = serve.accepts.sse
         resumable = session is not None and stream.storable and sse
         # "SHOULD immediately send an SSE event consisting of an event ID and an empty data
         # field" (2025-11-25): before the client has an id, nothing can be resumed.
         primed = resumable and Feature.PRIMING_EVENT in serve.revision.features
-        hurry = primed or not json
-        while True:
-            answer = stream.only_answer() if json else None
-            if answer is not None:
-                stream.take(reader)
-                await self._write_json(answer, stream.status, headers)
-                return
-            if stream.silent:
-                break
-            if sse and (stream.has_events or stream.ended):
-                break
-            if hurry and sse:
-                with trio.move_on_after(self._server.limits.sse_after) as patience:
-                    await reader.wait()
-                if patience.cancelled_caught:
-                    break
-            else:
-                await reader.wait()
+        self._answering = _Answering(
+            stream, json=serve.accepts.json, plain=not resumable, head=head, headers=headers
+        )
+        reader.finish = self._finish
+        if stream.ended:
+            self._finish()
+        elif sse and (primed or not serve.accepts.json):
+            self._server.hurry(reader)
+        while not (stream.ended or reader.overdue or (sse and stream.has_events)):
+            await reader.wait()
+        reader.finish = None
+        if self._answering is None:  # written already, but for what did not fit
+            if self._rest:
+                rest, self._rest = self._rest, b""
+                await self._stream.send(rest)
+            return
+        self._answering = None
         if not sse:  # cancelled by its sender, who wants no stream
             await self._respond(204, headers)
             return
-        if resumable and session is not None:
+        if resumable and session is not None and session.session.error is None:
             stream.begin_pump()
             session.session.start_soon(stream.run_pump)
         begin = b""
@@ -338,12 +358,51 @@ class Connection:
             )
         await self._write_stream(head, stream, reader, headers, begin)
 
-    async def _write_json(self, answer: bytes, status: int, headers: RawHeaders) -> None:
-        if status == 200 and not headers and self._keep:
-            await self._write(json_response(answer))
+    def _finish(self) -> None:
+        """The stream has ended: write the whole response where its answer is all it says.
+
+        Called by whoever sends the answer, one pass before this connection's task runs; one
+        synchronous write, and what does not fit is that task's to finish.
+        """
+        answering = self._answering
+        if answering is None:
+            return
+        stream = answering.stream
+        answer = stream.only_answer()
+        if answer is None:
+            return
+        if answering.json:
+            data = self._json(answer, stream.status, answering.headers)
+        elif answering.plain and answering.head.chunks:
+            begin = self._begin_stream(answering.headers, framed=True)
+            data = b"%b%b%b" % (begin, chunk(encode_event(answer)), last_chunk())
         else:
-            extra = _LATER if status == 503 else ()
-            await self._respond(status, (*http.JSON_HEADERS, *headers, *extra), answer)
+            return
+        self._answering = None
+        stream.take_all()
+        try:
+            taken = self._stream.send_nowait(data)
+        except OSError:
+            taken = 0  # the connection's task meets the same error
+        self._rest = data[taken:]
+
+    def _begin_stream(self, headers: RawHeaders, *, framed: bool) -> bytes:
+        if framed and not headers and self._keep:
+            return stream_head()
+        return response(
+            200,
+            (*http.SSE_HEADERS, *headers),
+            None,
+            keep_alive=self._keep,
+            chunked=framed,
+        )
+
+    def _json(self, answer: bytes, status: int, headers: RawHeaders) -> bytes:
+        if status == 200 and not headers and self._keep:
+            return json_response(answer)
+        extra = _LATER if status == 503 else ()
+        all_headers = (*http.JSON_HEADERS, *headers, *extra)
+        return response(status, all_headers, answer, keep_alive=self._keep)
 
     async def _write_stream(
         self, head: Head, stream: EventStream, reader: Reader, headers: RawHeaders, begin: bytes
@@ -352,15 +411,7 @@ class Connection:
         framed = head.chunks
         if not framed:
             self._keep = False
-        pieces = [
-            response(
-                200,
-                (*http.SSE_HEADERS, *headers),
-                None,
-                keep_alive=self._keep,
-                chunked=framed,
-            )
-        ]
+        pieces = [self._begin_stream(headers, framed=framed)]
         self._reader = reader
         try:
             while True:
@@ -537,7 +588,7 @@ class Connection:
         await self._write(response(status, headers, body, keep_alive=self._keep))
 
     async def _write(self, data: bytes) -> None:
-        self._written = trio.current_time()
+        self._written = self._server.sessions.now
         taken = self._stream.send_nowait(data)
         if taken < len(data):
             await self._stream.send(memoryview(data)[taken:])

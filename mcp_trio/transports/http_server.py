@@ -13,6 +13,7 @@ import errno
 import logging
 import socket
 import ssl
+from collections import deque
 from typing import TYPE_CHECKING, Any, Final
 
 import trio
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from mcp_trio.wire.http_policy import HttpPolicy
 
     from .http_sessions import HttpSession
+    from .http_streams import Reader
 
 __all__ = ["HttpServer", "open_listeners"]
 
@@ -86,6 +88,8 @@ class HttpServer:
         self._nursery: trio.Nursery | None = None
         self._room = trio.lowlevel.ParkingLot()
         self._quiet = trio.lowlevel.ParkingLot()
+        self._hurried: deque[tuple[float, Reader]] = deque()
+        self._hurry = trio.lowlevel.ParkingLot()
 
     # ------------------------------------------------------------ life
 
@@ -116,6 +120,7 @@ class HttpServer:
         async with trio.open_nursery() as self._nursery:
             self._nursery.start_soon(self._accept_all, listeners)
             self._nursery.start_soon(self._watch)
+            self._nursery.start_soon(self._make_overdue)
             task_status.started()
 
     def _shut_down(self) -> None:
@@ -196,7 +201,7 @@ class HttpServer:
     def end_request(self) -> None:
         """A request has been answered, or its connection is gone."""
         self.open_requests -= 1
-        if not self.open_requests:
+        if self.draining and not self.open_requests:
             self._quiet.unpark_all()
 
     async def start_session(self, session: HttpSession) -> None:
@@ -221,6 +226,27 @@ class HttpServer:
         return self._nursery
 
     # ------------------------------------------------------------ the watcher
+
+    def hurry(self, reader: Reader) -> None:
+        """Make *reader* overdue after ``limits.sse_after`` seconds."""
+        self._hurried.append((trio.current_time() + self.limits.sse_after, reader))
+        if len(self._hurried) == 1:
+            self._hurry.unpark_all()
+
+    async def _make_overdue(self) -> None:
+        """All wait for the same time, so the first in is the first out."""
+        while True:
+            while not self._hurried:
+                await self._hurry.park()
+            deadline, reader = self._hurried[0]
+            if reader.finish is None:  # it has been answered
+                self._hurried.popleft()
+            elif deadline > trio.current_time():
+                await trio.sleep_until(deadline)
+            else:
+                self._hurried.popleft()
+                reader.overdue = True
+                reader.rouse()
 
     async def _watch(self) -> None:
         """End connections that stall, keep silent streams alive, expire sessions."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from typing import TYPE_CHECKING, Any, Final, final
 
 import trio
@@ -38,13 +37,15 @@ class HttpTransport:
         self._limits = limits
         self._store = store
         self._closed = trio.Event()
+        self._opened = 0
         self.streams: dict[str, EventStream] = {}
         self.listeners: list[Reader] = []  # standing GETs, the newest last
         self.route: Final = self._open("0", standing=True)
 
     def open_stream(self, *, deaf: bool = False) -> EventStream:
         """Return a new stream for the answer to one POST."""
-        return self._open(secrets.token_urlsafe(6), deaf=deaf)
+        self._opened += 1
+        return self._open(str(self._opened), deaf=deaf)
 
     def _open(self, name: str, *, standing: bool = False, deaf: bool = False) -> EventStream:
         stream = EventStream(
@@ -145,6 +146,8 @@ class SessionTable:
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
+        #: The time as of the watcher's last look: idle times need no better clock.
+        self.now = trio.current_time()
         self._by_id: dict[str, HttpSession] = {}  # least recently used first
         self._of_principal: dict[Any, int] = {}
         self._opened = 0
@@ -211,10 +214,11 @@ class SessionTable:
     def end(self, session: HttpSession) -> None:
         """A request or stream of *session* is over."""
         session.open_requests -= 1
-        session.used = trio.current_time()
+        session.used = self.now
 
     def expire(self, now: float) -> None:
-        """End the sessions that nobody has used for too long."""
+        """It is *now*: end the sessions that nobody has used for too long."""
+        self.now = now
         for each in list(self._by_id.values()):
             if each.open_requests == 0 and now - each.used >= self._limits.session_idle:
                 self._evicted += 1

@@ -42,12 +42,16 @@ class Reader:
         replaced: a newer reader, or the end of the session, has taken its place.
         hang_up: it is to end its response although the stream goes on.
         tick: it is to write a sign of life.
+        overdue: it is to begin its response, although nothing has been said yet.
+        finish: called when the stream has ended, to write all there is at once, if it can.
     """
 
-    __slots__ = ("_task", "hang_up", "replaced", "seen", "tick")
+    __slots__ = ("_task", "finish", "hang_up", "overdue", "replaced", "seen", "tick")
 
     def __init__(self, seen: int = 0) -> None:
         self.seen = seen
+        self.finish: Callable[[], None] | None = None
+        self.overdue = False
         self.replaced = False
         self.hang_up = False
         self.tick = False
@@ -139,8 +143,8 @@ class EventStream:
         self._answer: int | None = None  # the number of the final answer
         self._pumped = False
         self._stored = 0
-        self._wake_pump = trio.Event()
-        self._room = trio.lowlevel.ParkingLot()
+        self._wake_pump: trio.Event | None = None
+        self._room: trio.lowlevel.ParkingLot | None = None
         self._on_end = on_end
 
     # ------------------------------------------------------------ the route's side
@@ -217,7 +221,13 @@ class EventStream:
         """Wait until `full` is false. A checkpoint."""
         await trio.lowlevel.checkpoint()
         while self.full and not self.ended:
+            if self._room is None:
+                self._room = trio.lowlevel.ParkingLot()
             await self._room.park()
+
+    def _make_room(self) -> None:
+        if self._room is not None:
+            self._room.unpark_all()
 
     def end(self) -> None:
         """The session is over: nothing more comes."""
@@ -227,14 +237,16 @@ class EventStream:
     def _finish(self) -> None:
         if not self.ended:
             self.ended = True
-            self._room.unpark_all()
+            self._make_room()
             if self._on_end is not None and not self._pumped:
                 self._on_end(self)
 
     def _rouse(self) -> None:
-        if self._pumped:
+        if self._wake_pump is not None:
             self._wake_pump.set()
         elif self.reader is not None:
+            if self.ended and self.reader.finish is not None:
+                self.reader.finish()
             self.reader.rouse()
 
     # ------------------------------------------------------------ the reader's side
@@ -251,7 +263,7 @@ class EventStream:
         if self.reader is not reader:
             return
         self.reader = None
-        self._room.unpark_all()
+        self._make_room()
         if self.standing:
             return
         if self._pumped:
@@ -266,10 +278,10 @@ class EventStream:
             return None
         return self._pending[self._answer]
 
-    @property
-    def silent(self) -> bool:
-        """True where the stream has ended and said nothing at all."""
-        return self.ended and not self._pending and not self._ready and self._answer is None
+    def take_all(self) -> None:
+        """Everything has been written."""
+        self._pending.clear()
+        self._size = 0
 
     def take(self, reader: Reader) -> list[Event]:
         """Return what *reader* has not seen, in one piece."""
@@ -278,7 +290,7 @@ class EventStream:
         else:
             taken, self._size = list(self._pending.items()), 0
             self._pending.clear()
-            self._room.unpark_all()
+            self._make_room()
         if taken and taken[0][0] <= reader.seen:
             taken = [event for event in taken if event[0] > reader.seen]
         if taken:
@@ -315,6 +327,7 @@ class EventStream:
     def begin_pump(self) -> None:
         """From now on the store comes first; the caller runs `run_pump`."""
         self._pumped = True
+        self._wake_pump = trio.Event()
         self._wake_pump.set()
 
     async def run_pump(self) -> None:
@@ -327,8 +340,7 @@ class EventStream:
         assert store is not None  # noqa: S101 - only storable streams are pumped
         try:
             while not (self.ended and not self._pending):
-                await self._wake_pump.wait()
-                self._wake_pump = trio.Event()
+                await self._sleep()
                 await self._store_pending(store)
             await store.finish(self.session, self.name)
         except Exception:  # noqa: BLE001 - whatever a store does, the stream goes on
@@ -337,6 +349,12 @@ class EventStream:
         finally:
             if self._on_end is not None:
                 self._on_end(self)
+
+    async def _sleep(self) -> None:
+        """Wait until there is something to pump."""
+        assert self._wake_pump is not None  # noqa: S101 - begin_pump has made it
+        await self._wake_pump.wait()
+        self._wake_pump = trio.Event()
 
     async def _store_pending(self, store: EventStore) -> None:
         while self._pending:
@@ -353,7 +371,7 @@ class EventStream:
     def _hand_over(self, batch: list[Event]) -> None:
         self._size -= sum(len(data) for _, data in batch)
         self._stored = batch[-1][0]
-        self._room.unpark_all()
+        self._make_room()
         if self.reader is not None:
             self._ready += batch
             self.reader.rouse()
@@ -369,5 +387,4 @@ class EventStream:
                 self._hand_over(batch)
             if self.ended:
                 return
-            await self._wake_pump.wait()
-            self._wake_pump = trio.Event()
+            await self._sleep()

@@ -32,6 +32,12 @@ class _Inbox:
         self.room = trio.lowlevel.ParkingLot()
         self.drained = trio.lowlevel.ParkingLot()
 
+    def close(self) -> None:
+        """Nobody will read any more: keep no one waiting for it."""
+        self.closed = True
+        for lot in (self.wake, self.room, self.drained):
+            lot.unpark_all()
+
 
 class _MemoryRoute:
     """The route of a typed pair: puts messages into the other side's inbox."""
@@ -87,19 +93,22 @@ class MemoryTransport:
     async def run_reader(self, deliver: Deliver) -> None:
         """Deliver what the other side sent until it closes."""
         inbox = self._inbox
-        while True:
-            await trio.lowlevel.checkpoint()
-            while not inbox.queue:
-                inbox.drained.unpark_all()
-                if inbox.closed:
-                    return
-                await inbox.wake.park()
-            messages = list(inbox.queue.values())
-            inbox.queue.clear()
-            inbox.room.unpark_all()
-            for message in messages:
-                for part in message if type(message) is list else (message,):
-                    deliver(part, self.route)
+        try:
+            while True:
+                await trio.lowlevel.checkpoint()
+                while not inbox.queue:
+                    inbox.drained.unpark_all()
+                    if inbox.closed:
+                        return
+                    await inbox.wake.park()
+                messages = list(inbox.queue.values())
+                inbox.queue.clear()
+                inbox.room.unpark_all()
+                for message in messages:
+                    for part in message if type(message) is list else (message,):
+                        deliver(part, self.route)
+        finally:
+            inbox.close()
 
     async def run_writer(self) -> None:
         """There is nothing to write: sending is delivering."""
@@ -113,11 +122,8 @@ class MemoryTransport:
 
     async def aclose(self) -> None:  # noqa: ASYNC910 - closing never waits
         """Close both directions, at once."""
-        for inbox in (self._inbox, self._peer):
-            inbox.closed = True
-            inbox.wake.unpark_all()
-            inbox.room.unpark_all()
-            inbox.drained.unpark_all()
+        self._inbox.close()
+        self._peer.close()
 
 
 def memory_pair(high: int = 1_000) -> tuple[MemoryTransport, MemoryTransport]:
