@@ -21,6 +21,7 @@ __all__ = [
     "Endpoint",
     "EventStore",
     "EventStoreStatistics",
+    "ExchangeFactory",
     "Route",
     "SessionFactory",
     "SessionRecord",
@@ -155,6 +156,14 @@ class SessionFactory(Protocol):
         """Return the server's side of a session over *transport*, for its owner to run."""
         ...
 
+    def running(self) -> AbstractAsyncContextManager[None]:
+        """Hold what the sessions share (a lifespan) while the block runs."""
+        ...
+
+
+class ExchangeFactory(SessionFactory, Protocol):
+    """A server that can also serve requests which belong to no session."""
+
     def open_exchange(
         self,
         route: Route,
@@ -165,10 +174,6 @@ class SessionFactory(Protocol):
         label: str = "",
     ) -> Any:
         """Return an exchange for one request that stands for itself; it runs in *nursery*."""
-        ...
-
-    def running(self) -> AbstractAsyncContextManager[None]:
-        """Hold what the sessions share (a lifespan) while the block runs."""
         ...
 
 

@@ -28,7 +28,7 @@ from .pipe import StreamBytes
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from mcp_trio.abc import EventStore, SessionFactory, Tracer
+    from mcp_trio.abc import EventStore, ExchangeFactory, Tracer
     from mcp_trio.limits import Limits
     from mcp_trio.wire.http_head import RequestHead
     from mcp_trio.wire.http_policy import HttpPolicy
@@ -65,7 +65,7 @@ class HttpServer:
 
     def __init__(
         self,
-        factory: SessionFactory,
+        factory: ExchangeFactory,
         policy: HttpPolicy,
         limits: Limits,
         *,

@@ -81,6 +81,7 @@ class EventStream:
         name: its name within the session; event ids are ``<name>.<number>``.
         ended: nothing more will come.
         standing: it is the session's own; it keeps what it can while nobody reads.
+        primed: its response begins with an event id, before there is any event.
         status: the HTTP status of the answer, once that is there.
 
     Args:
@@ -99,6 +100,7 @@ class EventStream:
         "_pending",
         "_pumped",
         "_ready",
+        "_ready_size",
         "_room",
         "_size",
         "_store",
@@ -107,6 +109,7 @@ class EventStream:
         "ended",
         "name",
         "number",
+        "primed",
         "reader",
         "session",
         "standing",
@@ -130,6 +133,7 @@ class EventStream:
         self.standing: Final = standing
         self.number = 0
         self.ended = False
+        self.primed = False
         self.status = 200
         self._deaf = deaf
         self._mute = mute or deaf
@@ -138,8 +142,9 @@ class EventStream:
         self._high = limits.outbox_bytes
         self._store = store
         self._pending: dict[int, bytes] = {}  # not yet stored, or not yet taken
-        self._ready: list[Event] = []  # stored, not yet taken
         self._size = 0
+        self._ready: list[Event] = []  # stored, not yet taken
+        self._ready_size = 0
         self._answer: int | None = None  # the number of the final answer
         self._pumped = False
         self._stored = 0
@@ -152,7 +157,9 @@ class EventStream:
     @property
     def full(self) -> bool:
         """True while a reader, or the store, has too much to take."""
-        return self._size > self._high and (self.reader is not None or self._pumped)
+        if self.reader is None:
+            return self._pumped and self._size > self._high
+        return self._size + self._ready_size > self._high
 
     def send_nowait(self, message: Any, *, eager: bool = False) -> int:  # noqa: ARG002 - the reader writes
         """Append *message*; the answer to the stream's request ends it."""
@@ -182,11 +189,9 @@ class EventStream:
 
     def _is_kept(self) -> bool:
         """Say whether a message is worth keeping: somebody reads, will read, or can resume."""
-        if self.reader is not None or self._pumped:
-            return True
-        if not self.standing:
-            return False
-        # Nobody listens to the session: the oldest go first.
+        if self._pumped or not self.standing:
+            return self._pumped or self.reader is not None
+        # Nobody listens to the session, or too slowly: the oldest go first.
         limits = self._limits
         while self._pending and (
             len(self._pending) >= limits.events_per_stream
@@ -211,7 +216,7 @@ class EventStream:
 
     def hang_up(self) -> bool:
         """End the open response, if what is still to come can be fetched after an event id."""
-        if self.reader is None or self._store is None:
+        if self.reader is None or self._store is None or not (self.primed or self.reader.seen):
             return False
         self.reader.hang_up = True
         self.reader.rouse()
@@ -267,7 +272,7 @@ class EventStream:
         if self.standing:
             return
         if self._pumped:
-            self._ready.clear()
+            self._ready, self._ready_size = [], 0
         else:
             self._pending.clear()
             self._size = 0
@@ -284,13 +289,15 @@ class EventStream:
         self._size = 0
 
     def take(self, reader: Reader) -> list[Event]:
-        """Return what *reader* has not seen, in one piece."""
+        """Return what *reader* has not seen, in one piece; nothing where another one carries."""
+        if self.reader is not reader:
+            return []
         if self._pumped:
-            taken, self._ready = self._ready, []
+            taken, self._ready, self._ready_size = self._ready, [], 0
         else:
             taken, self._size = list(self._pending.items()), 0
             self._pending.clear()
-            self._make_room()
+        self._make_room()
         if taken and taken[0][0] <= reader.seen:
             taken = [event for event in taken if event[0] > reader.seen]
         if taken:
@@ -334,7 +341,7 @@ class EventStream:
         """Append to the store, then hand on to the reader, until the stream has ended.
 
         A store that fails costs resumability and nothing else: it is logged, and the events
-        go on to the reader.
+        go on to the reader. So do those that come while the session ends.
         """
         store = self._store
         assert store is not None  # noqa: S101 - only storable streams are pumped
@@ -342,13 +349,28 @@ class EventStream:
             while not (self.ended and not self._pending):
                 await self._sleep()
                 await self._store_pending(store)
-            await store.finish(self.session, self.name)
+            if self._stored:
+                await store.finish(self.session, self.name)
         except Exception:  # noqa: BLE001 - whatever a store does, the stream goes on
             _log.exception("the event store failed; stream %s cannot be resumed", self.name)
-            await self._pass_on()
+            self._store = None
         finally:
-            if self._on_end is not None:
-                self._on_end(self)
+            self._end_pump()
+
+    def _end_pump(self) -> None:
+        """From now on what is said goes straight to the reader."""
+        self._pumped = False
+        self._wake_pump = None
+        if self.reader is not None or self.standing:
+            self._pending = {**dict(self._ready), **self._pending}
+            self._size += self._ready_size
+        else:
+            self._pending, self._size = {}, 0
+        self._ready, self._ready_size = [], 0
+        if self.ended and self._on_end is not None:
+            self._on_end(self)
+        self._make_room()
+        self._rouse()
 
     async def _sleep(self) -> None:
         """Wait until there is something to pump."""
@@ -369,22 +391,25 @@ class EventStream:
                 self._hand_over(batch)
 
     def _hand_over(self, batch: list[Event]) -> None:
-        self._size -= sum(len(data) for _, data in batch)
+        size = sum([len(data) for _, data in batch])
+        self._size -= size
         self._stored = batch[-1][0]
-        self._make_room()
-        if self.reader is not None:
+        if self.reader is not None or self.standing:
             self._ready += batch
+            self._ready_size += size
+        if self.reader is not None:
             self.reader.rouse()
-        elif self.standing:  # for a client that comes back without an event id
-            self._ready = [*self._ready, *batch][-self._limits.events_per_stream :]
+        elif self.standing:
+            self._trim_ready()
+        self._make_room()
 
-    async def _pass_on(self) -> None:
-        """The store is gone: events go straight to the reader."""
-        while True:
-            batch = list(self._pending.items())
-            self._pending.clear()
-            if batch:
-                self._hand_over(batch)
-            if self.ended:
-                return
-            await self._sleep()
+    def _trim_ready(self) -> None:
+        """Keep the newest, for a client that comes back without an event id."""
+        limits, ready, first = self._limits, self._ready, 0
+        while (
+            len(ready) - first > limits.events_per_stream
+            or self._ready_size > limits.event_bytes_per_stream
+        ):
+            self._ready_size -= len(ready[first][1])
+            first += 1
+        del ready[:first]

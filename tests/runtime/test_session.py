@@ -199,8 +199,11 @@ async def test_closing_from_a_notification_handler(*, typed: bool, nursery: trio
 
 
 @TYPED
-async def test_closing_both_sides_at_once_and_twice(*, typed: bool, nursery: trio.Nursery) -> None:
-    """In any order, from any task."""
+async def test_closing_both_sides_at_once_and_twice(
+    *, typed: bool, nursery: trio.Nursery, autojump_clock: trio.testing.MockClock
+) -> None:
+    """In any order, from any task; neither waits for the other to read."""
+    began = trio.current_time()
     async with joined(Endpoint({"t": asking}), Endpoint({"ask": hold}), typed=typed) as (
         client,
         server,
@@ -218,6 +221,7 @@ async def test_closing_both_sides_at_once_and_twice(*, typed: bool, nursery: tri
         assert isinstance(client.error, SessionClosed)
         assert isinstance(server.error, SessionClosed)
         await client.aclose()
+        assert trio.current_time() - began < 0.1
 
 
 async def test_closing_while_it_drains(autojump_clock: trio.testing.MockClock) -> None:
