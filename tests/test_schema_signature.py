@@ -336,7 +336,7 @@ def test_defaults_are_handed_out_as_python_would() -> None:
     """The very object, in the schema only if JSON can hold it and it fits."""
     marker = Point(1)
 
-    def fn(  # noqa: PLR0917 - one for each case
+    def fn(
         a: Any = marker,
         b: Any = object,
         c: float = float("nan"),

@@ -104,6 +104,8 @@ async def serve_http(  # noqa: ASYNC128 - started() is called by HttpServer.run
     ``stop_accepting()`` and ``wait_drained()``.
 
     Args:
+        server: what is served.
+        port, host, path: where; port 0 is one that is free.
         listeners: serve these instead of opening *port*; they are closed at the end.
         ssl_context: serve HTTPS with it.
         store: keeps events, so that a client that lost its connection can resume.
@@ -113,6 +115,7 @@ async def serve_http(  # noqa: ASYNC128 - started() is called by HttpServer.run
         standing_stream: offer GET, for what the server says unasked.
         allowed_hosts, allowed_origins: who may ask, besides this machine: ``"example.com"``,
             ``"https://app.example.com"``, or ``"*"``.
+        tracer, task_status: as for `serve_transport`.
         cors: let pages of *allowed_origins* read the answers.
         authenticate: names the principal of a request; a session is its opener's alone.
 

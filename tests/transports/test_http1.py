@@ -292,7 +292,8 @@ def test_a_client_that_waits_for_continue_is_known() -> None:
 @pytest.mark.parametrize("status", [200, 202, 404, 599])
 def test_h11_reads_what_we_format(status: int) -> None:
     """Sized, chunked and JSON responses are HTTP/1.1."""
-    chunked = response(status, [(b"x-a", b"b")], None, chunked=True) + chunk(b"hello") + last_chunk()
+    begin = response(status, [(b"x-a", b"b")], None, chunked=True)
+    chunked = begin + chunk(b"hello") + last_chunk()
     for data, body in (
         (response(status, [(b"x-a", b"b")], b"hello", keep_alive=False), b"hello"),
         (chunked, b"hello"),

@@ -1,0 +1,148 @@
+"""The official conformance suite finds nothing to say about our server and our client."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import pytest
+from attrs import frozen
+
+from tests.spec_files import spec_dir
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+pytestmark = [
+    pytest.mark.interop,
+    pytest.mark.skipif(
+        os.environ.get("MCP_INTEROP") != "1",
+        reason="runs a suite that must be installed: set MCP_INTEROP=1",
+    ),
+]
+
+_ROOT: Final = Path(__file__).parents[2]
+#: How many checks there are depends on it.
+_SUITE: Final = "0.2.0-alpha.12"
+_PATIENCE: Final = 300  # seconds for one run, the installation of the suite included
+_CORE: Final = {"2025-06-18": 2, "2025-11-25": 5}  # client scenarios without authorization
+_SUMMARY: Final = re.compile(
+    r"(?P<passed>\d+) passed, (?P<failed>\d+) failed, (?P<warnings>\d+) warnings "
+    r"of \d+ checks in (?P<scenarios>\d+) scenarios, (?P<skipped>\d+) skipped"
+)
+
+
+@frozen
+class Verdict:
+    """What the suite said, how often it said what, and where it put the rest."""
+
+    status: int
+    report: str
+    counts: Mapping[str, int]
+    folder: Path
+
+    def scenarios(self) -> list[str]:
+        return (self.folder / "names.txt").read_text(encoding="utf-8").split()
+
+    def exits(self) -> list[int]:
+        """Return the exit status of each client scenario."""
+        return [int(path.read_text()) for path in (self.folder / "rc").glob("*.rc")]
+
+
+def run_suite(folder: Path, *argv: str, **environment: str) -> Verdict:
+    """Run the suite's script, and leave no process of it behind."""
+    script = spec_dir().parent / "conformance" / "run-conformance.sh"
+    process = subprocess.Popen(
+        ["bash", str(script), *argv],
+        env={**os.environ, "CONFORMANCE_VERSION": _SUITE, "OUT": str(folder), **environment},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        cwd=_ROOT,
+        start_new_session=True,
+    )
+    try:
+        report, _ = process.communicate(timeout=_PATIENCE)
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+    summary = _SUMMARY.search(report)
+    assert summary is not None, report
+    counts = {name: int(count) for name, count in summary.groupdict().items()}
+    return Verdict(process.returncode, report, counts, folder)
+
+
+def run_server(folder: Path, revision: str, *options: str) -> Verdict:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = f"{sys.executable} -m tests.conformance.server --port {port} {' '.join(options)}"
+    url = f"http://127.0.0.1:{port}/mcp"
+    return run_suite(folder, "server", revision, url, SERVER_CMD=command)
+
+
+def run_client(folder: Path, revision: str, command: str) -> Verdict:
+    # One scenario at a time: what is checked in real time depends on it.
+    return run_suite(folder, "client", revision, command, SKIP="^auth/", JOBS="1")
+
+
+@pytest.mark.parametrize(
+    ("revision", "options", "scenarios", "passed"),
+    [
+        ("2025-03-26", (), 1, 3),
+        ("2025-06-18", (), 27, 56),
+        ("2025-11-25", (), 33, 83),
+        ("2025-06-18", ("--sse",), 27, 56),
+        ("2025-11-25", ("--sse",), 33, 84),  # one more where simultaneous streams are streams
+    ],
+)
+def test_the_server_conforms(
+    tmp_path: Path, revision: str, options: tuple[str, ...], scenarios: int, passed: int
+) -> None:
+    """Every check of every server scenario passes, none is left out, and nothing is logged."""
+    verdict = run_server(tmp_path, revision, *options)
+
+    assert verdict.counts == {
+        "passed": passed,
+        "failed": 0,
+        "warnings": 0,
+        "scenarios": scenarios,
+        "skipped": 0,
+    }, verdict.report
+    assert verdict.status == 0
+    assert (tmp_path / "server.log").read_text(encoding="utf-8") == ""
+
+
+@pytest.mark.parametrize("revision", _CORE)
+def test_the_client_conforms(tmp_path: Path, revision: str) -> None:
+    """Every check of every core scenario passes, and the client ends well each time."""
+    verdict = run_client(tmp_path, revision, f"{sys.executable} -m tests.conformance.client")
+
+    assert verdict.status == 0, verdict.report
+    assert verdict.counts["failed"] == verdict.counts["warnings"] == 0
+    assert verdict.counts["skipped"] == 0, verdict.report
+    assert verdict.exits() == [0] * _CORE[revision]
+
+
+@pytest.mark.parametrize("revision", _CORE)
+def test_a_client_that_does_nothing_passes_nowhere(tmp_path: Path, revision: str) -> None:
+    """Each core scenario fails for ``true``: what passes above has been done."""
+    true = shutil.which("true")
+    assert true is not None
+
+    verdict = run_client(tmp_path, revision, true)
+
+    failed = set(re.findall(r"^ +FAILURE ([^:]+):", verdict.report, re.MULTILINE))
+    assert failed == set(verdict.scenarios())
+    assert len(failed) == _CORE[revision]
+    assert verdict.counts["passed"] == 0, verdict.report
