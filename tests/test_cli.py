@@ -386,7 +386,8 @@ def test_serve_ends_cleanly_by_a_signal(started: Any, signum: int, code: int) ->
     assert json.loads(process.stdout.readline()) == {"jsonrpc": "2.0", "id": 1, "result": {}}
 
     process.send_signal(signum)
-    out, err = process.communicate(timeout=10)
+    process.wait(timeout=10)  # with its stdin still open: the end of it would end the server too
+    out, err = process.communicate()
 
     assert (process.returncode, out, err) == (code, "", "printed while it is imported\n")
 

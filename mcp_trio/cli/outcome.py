@@ -80,12 +80,13 @@ def run_async(
 
     ends = {signal.SIGINT: Exit.INTERRUPTED, signal.SIGTERM: on_sigterm}
     code = Exit.OK
+    signalled: Exit | None = None
     failure: Exception | None = None
 
     async def watch(signals: AsyncIterator[int], scope: trio.CancelScope) -> None:
-        nonlocal code
+        nonlocal signalled
         async for signum in signals:
-            code = ends[signal.Signals(signum)]
+            signalled = ends[signal.Signals(signum)]
             scope.cancel(reason=f"signal {signum}")
 
     async def run() -> None:
@@ -104,4 +105,4 @@ def run_async(
     trio.run(run)
     if failure is not None:
         raise failure
-    return code
+    return code if signalled is None else signalled

@@ -105,7 +105,9 @@ async def serve_http(  # noqa: ASYNC128 - started() is called by HttpServer.run
 
     Args:
         server: what is served.
-        port, host, path: where; port 0 is one that is free.
+        port: where; 0 is one that is free.
+        host: the address to bind to; a loopback one by default.
+        path: the endpoint's path, served with and without a slash at its end.
         listeners: serve these instead of opening *port*; they are closed at the end.
         ssl_context: serve HTTPS with it.
         store: keeps events, so that a client that lost its connection can resume.
@@ -113,9 +115,10 @@ async def serve_http(  # noqa: ASYNC128 - started() is called by HttpServer.run
             there is more to say than the result (``"both"``), never, or always.
         stateless: no session ids; each request stands for itself and can ask nothing.
         standing_stream: offer GET, for what the server says unasked.
-        allowed_hosts, allowed_origins: who may ask, besides this machine: ``"example.com"``,
-            ``"https://app.example.com"``, or ``"*"``.
-        tracer, task_status: as for `serve_transport`.
+        allowed_hosts: names under which it may be asked, besides this machine's.
+        allowed_origins: whose pages may ask: ``"https://app.example.com"``, or ``"*"``.
+        tracer: told of every message, request and event.
+        task_status: ``started()`` hands over the server.
         cors: let pages of *allowed_origins* read the answers.
         authenticate: names the principal of a request; a session is its opener's alone.
 

@@ -8,13 +8,14 @@ says nothing before its result is answered with ``application/json``.
 
 from __future__ import annotations
 
+import contextvars
+import logging
 import secrets
 from typing import TYPE_CHECKING, Any, Final
 
 import trio
 
-from mcp_trio.abc import SessionRecord
-from mcp_trio.errors import EventsExpired, Refusal, UnknownStream
+from mcp_trio.errors import ErrorCode, Refusal
 from mcp_trio.wire import http
 from mcp_trio.wire.http_head import RequestHead, format_event_id
 from mcp_trio.wire.http_policy import Reject, cors_headers, refuse, render_error_body
@@ -35,20 +36,27 @@ from .http1 import (
     stream_head,
 )
 from .http_sessions import HttpSession, HttpTransport
+from .http_sockets import SocketBytes
 from .http_streams import EventStream, Reader
 
 if TYPE_CHECKING:
-    from mcp_trio.abc import ByteStream
+    from mcp_trio.abc import ByteStream, Tail
     from mcp_trio.wire.revisions import Revision
 
     from .http_server import HttpServer
 
 __all__ = ["Connection"]
 
+_log: Final = logging.getLogger("mcp_trio.transports")
+
 RawHeaders = tuple[tuple[bytes, bytes], ...]
 #: Bodies of refused requests up to this size are read, so that the connection can go on.
 _READ_ANYWAY: Final = 65_536
 _LATER: Final[RawHeaders] = ((b"Retry-After", b"1"),)
+#: RFC 9110 § 15.5.2: a 401 "MUST send a WWW-Authenticate header field".
+_CHALLENGE: Final[RawHeaders] = ((b"WWW-Authenticate", b"Bearer"),)
+#: What does not fit the socket is written in pieces; a client has to take each in time.
+_PIECE: Final = 262_144
 
 
 class _Facts:
@@ -87,6 +95,7 @@ class Connection:
     __slots__ = (
         "_answering",
         "_body",
+        "_context",
         "_idle",
         "_keep",
         "_reader",
@@ -95,6 +104,8 @@ class Connection:
         "_server",
         "_since",
         "_stream",
+        "_stuck",
+        "_unread",
         "_written",
         "scope",
     )
@@ -103,11 +114,14 @@ class Connection:
         self.scope = trio.CancelScope()
         self._server = server
         self._stream = stream
+        self._context = contextvars.copy_context()
         self._requests = RequestReader(server.limits.header_bytes)
         self._since = server.sessions.now
         self._idle = True  # waiting for a request
         self._keep = True
         self._body = False  # waiting for the rest of one
+        self._stuck = False  # waiting for the client to read
+        self._unread = False  # a refused request may still be arriving
         self._reader: Reader | None = None  # of the event stream that is open
         self._written = 0.0
         self._answering: _Answering | None = None
@@ -118,14 +132,12 @@ class Connection:
     def look(self, now: float) -> None:
         """The watcher passes by."""
         limits = self._server.limits
-        if self._idle or self._body:
-            partial = self._body or not self._requests.idle
-            patience = limits.request_time if partial else limits.connection_idle
+        if self._idle or self._body or self._stuck:
+            idle = self._idle and self._requests.idle
+            patience = limits.connection_idle if idle else limits.request_time
             if now - self._since > patience:
-                self.scope.cancel(reason="the client has sent nothing for too long")
+                self.scope.cancel(reason="the client has done nothing for too long")
         elif self._reader is not None and now - self._written >= limits.sse_keep_alive:
-            if getattr(self._stream, "peer_has_closed", False):
-                self._reader.replaced = True
             self._reader.tick = True
             self._reader.rouse()
 
@@ -159,7 +171,19 @@ class Connection:
                 return
             except BadRequest as exc:
                 self._keep = False
+                self._unread = True
                 await self._reject(refuse(exc.status, exc.reason))
+
+    async def linger(self) -> None:
+        """Let the client read why its request was refused; a checkpoint where it may not have.
+
+        Closing with bytes of it unread would reset the connection, and the answer with it.
+        """
+        if self._unread and isinstance(self._stream, SocketBytes):
+            self._stream.send_eof()
+            with trio.move_on_after(self._server.limits.drain):
+                while await self._stream.receive():
+                    pass
 
     async def _read_head(self) -> Head:
         self._idle = True
@@ -169,7 +193,10 @@ class Connection:
             if head is not None:
                 self._idle = False
                 return head
+            idle = self._requests.idle
             self._requests.receive(await self._stream.receive())
+            if idle:  # a request has begun to arrive
+                self._since = self._server.sessions.now
 
     async def _read_body(self, head: Head) -> bytes:
         limit = self._server.policy.body_bytes
@@ -195,12 +222,14 @@ class Connection:
             else:
                 await self._respond(204, (*decision.headers, *facts.cors))  # type: ignore[union-attr]  # by its class
             return
+        principal = None
+        if self._server.authenticate is not None:
+            principal = await self._authenticate(facts)
+            if type(principal) is Reject:
+                await self._skip_body(head)
+                await self._reject(principal, facts)
+                return
         body = await self._read_body(head)
-        try:
-            principal = await self._principal(facts)
-        except Refusal as exc:
-            await self._reject(refuse(401, exc.message, code=exc.code), facts)
-            return
         if kind is http.PostHead:
             await self._post(head, facts, decision, body, principal)  # type: ignore[arg-type]  # by its class
         elif kind is http.GetHead:
@@ -208,15 +237,29 @@ class Connection:
         else:
             await self._delete(facts, decision, principal)  # type: ignore[arg-type]  # by its class
 
-    async def _principal(self, facts: _Facts) -> Any:
-        authenticate = self._server.authenticate
-        return None if authenticate is None else await authenticate(facts.head)
+    async def _authenticate(self, facts: _Facts) -> Any:
+        """Return the principal of a request, or why it is refused.
+
+        What the hook sets in context variables is seen by this request's handler, and by no
+        other request: a proxy sends those of many users over one connection.
+        """
+        assert self._server.authenticate is not None  # noqa: S101 - asked for where there is one
+        trio.lowlevel.current_task().context = self._context.copy()
+        await trio.lowlevel.checkpoint()  # from here on it is in force
+        try:
+            return await self._server.authenticate(facts.head)
+        except Refusal as exc:
+            return refuse(401, exc.message, code=exc.code, headers=_CHALLENGE)
+        except Exception:  # noqa: BLE001 - who cannot be named is not served
+            _log.exception("the authenticator failed")
+            return refuse(500, "the request cannot be authenticated", code=ErrorCode.INTERNAL_ERROR)
 
     async def _skip_body(self, head: Head) -> None:
         """Read a small body that nobody wants; after a large one the connection ends."""
-        length = self._requests.body_length
-        if head.wants_continue or length is None or length > _READ_ANYWAY:
+        chunked = any(name == b"transfer-encoding" for name, _ in head.headers)
+        if head.wants_continue or chunked or (self._requests.body_length or 0) > _READ_ANYWAY:
             self._keep = False
+            self._unread = True
         else:
             await self._read_body(head)
 
@@ -264,11 +307,14 @@ class Connection:
     async def _serve_stateless(self, head: Head, facts: _Facts, serve: http.Serve) -> None:
         """Serve a request that stands for itself: an id space of its own."""
         server = self._server
+        if server.exchanges.cancel_scope.cancel_called:
+            await self._reject(refuse(503, "the server is stopping", headers=_LATER), facts)
+            return
         stream = EventStream("0", "", server.limits, deaf=not serve.accepts.sse, mute=True)
         reader = Reader()
         stream.attach(reader)
         exchange = server.factory.open_exchange(
-            stream, serve.revision, server.nursery, tracer=server.tracer
+            stream, serve.revision, server.exchanges, tracer=server.tracer
         )
         try:
             exchange.deliver(serve.message, stream)
@@ -284,7 +330,8 @@ class Connection:
             await self._reject(refuse(503, "no room for another session", headers=_LATER), facts)
             return
         session_id = secrets.token_hex(20) if opening.keep else ""
-        transport = HttpTransport(session_id, server.limits, server.store)
+        events = None if server.store is None else server.store.events
+        transport = HttpTransport(session_id, server.limits, events)
         inner = server.factory.open_session(
             transport, tracer=server.tracer, label=session_id[:8] or "stateless"
         )
@@ -300,8 +347,7 @@ class Connection:
         if opening.keep and stream.status == 200 and session.session.state is not None:
             extra = (*extra, http.session_header(session_id))
             if server.store is not None:
-                record = SessionRecord(revision=inner.revision.version, principal=principal)
-                await server.store.open_session(session_id, record)
+                await server.store.open_session(session)
         elif opening.keep:
             server.sessions.remove(session)
         serve = http.Serve(
@@ -328,6 +374,7 @@ class Connection:
         # "SHOULD immediately send an SSE event consisting of an event ID and an empty data
         # field" (2025-11-25): before the client has an id, nothing can be resumed.
         primed = resumable and Feature.PRIMING_EVENT in serve.revision.features
+        stream.primed = primed
         self._answering = _Answering(
             stream, json=serve.accepts.json, plain=not resumable, head=head, headers=headers
         )
@@ -336,13 +383,13 @@ class Connection:
             self._finish()
         elif sse and (primed or not serve.accepts.json):
             self._server.hurry(reader)
-        while not (stream.ended or reader.overdue or (sse and stream.has_events)):
+        while not (stream.ended or reader.overdue or reader.hang_up or (sse and stream.has_events)):
             await reader.wait()
         reader.finish = None
         if self._answering is None:  # written already, but for what did not fit
             if self._rest:
                 rest, self._rest = self._rest, b""
-                await self._stream.send(rest)
+                await self._write_rest(rest)
             return
         self._answering = None
         if not sse:  # cancelled by its sender, who wants no stream
@@ -350,7 +397,7 @@ class Connection:
             return
         if resumable and session is not None and session.session.error is None:
             stream.begin_pump()
-            session.session.start_soon(stream.run_pump)
+            session.session.start_soon(self._server.run_pump, stream)
         begin = b""
         if primed:
             begin = encode_priming(
@@ -415,6 +462,12 @@ class Connection:
         self._reader = reader
         try:
             while True:
+                if (
+                    stream.standing
+                    and (reader.tick or not stream.awaits(reader))
+                    and self._is_gone()
+                ):
+                    return  # what there is waits for a listener that is there
                 events = begin + self._frames(stream, reader)
                 begin = b""
                 over = stream.exhausted or reader.replaced or reader.hang_up
@@ -433,10 +486,13 @@ class Connection:
                     await self._write(data)
                 if over:
                     return
-                if not stream.has_events and not stream.exhausted and not reader.replaced:
+                if stream.awaits(reader):
                     await reader.wait()
         finally:
             self._reader = None
+
+    def _is_gone(self) -> bool:
+        return bool(getattr(self._stream, "peer_has_closed", False))
 
     @staticmethod
     def _frames(stream: EventStream, reader: Reader) -> bytes:
@@ -475,8 +531,11 @@ class Connection:
                 session.session.start_soon(stream.run_pump)
             if Feature.PRIMING_EVENT in revision.features:
                 begin = encode_priming(format_event_id(stream.name, stream.stored))
-        session.transport.listen(reader)
-        await self._carry(head, facts, stream, reader, session, begin)
+        session.transport.attach(stream, reader)
+        try:
+            await self._carry(head, facts, stream, reader, session, begin)
+        finally:
+            session.transport.detach(stream, reader)
 
     async def _carry(
         self,
@@ -489,78 +548,65 @@ class Connection:
     ) -> None:
         sessions = self._server.sessions
         sessions.begin(session)
-        # A stream that stays open is no request that a drain would have to wait for.
+        # A stream that stays open is no request that a drain would have to wait for; what
+        # becomes of a call is waited for where its events are stored.
         self._server.end_request()
         try:
             await self._write_stream(head, stream, reader, facts.cors, begin)
         finally:
             self._server.begin_request()
             sessions.end(session)
-            if stream.standing:
-                session.transport.leave(reader)
-            else:
-                stream.detach(reader)
 
     async def _resume(
         self, head: Head, facts: _Facts, resume: http.ResumeStream, session: HttpSession
     ) -> None:
         """Replay what followed an event of this session's stream, then go on with it."""
-        store = self._server.store
-        if store is None:
-            await self._reject(http.reject_event(), facts)
-            return
-        stream = session.transport.streams.get(resume.stream)
+        store, transport = self._server.store, session.transport
+        stream = transport.streams.get(resume.stream)
+        if stream is not None and not (stream.pumped and resume.after <= stream.number):
+            stream = None  # what is said there now cannot be fetched by such an id
         reader = Reader(seen=resume.after)
-        if stream is not None and stream.number < resume.after:
-            stream = None
         if stream is not None:
-            if stream.standing:
-                session.transport.listen(reader)
-            else:
-                stream.attach(reader)
+            # Attached before the store is read, so that nothing is missed in between.
+            transport.attach(stream, reader)
         try:
-            tail = await store.read(session.id, resume.stream, resume.after)
-        except (UnknownStream, EventsExpired) as exc:
-            if stream is None or isinstance(exc, EventsExpired):
-                if stream is not None:
-                    stream.detach(reader)
+            tail = None
+            if store is not None:
+                tail = await store.read(session.id, resume, live=stream is not None)
+            if tail is None:
                 await self._reject(http.reject_event(), facts)
-                return
-            events: list[tuple[int, bytes]] = []  # nothing has been stored of it yet
-        else:
-            events = [(event.n, event.data) for event in tail.events]
-        begin = _frame_all(resume.stream, events)
-        if events:
-            reader.seen = max(reader.seen, events[-1][0])
-        if stream is None:
-            await self._respond_whole_stream(facts, begin)
-        else:
-            await self._carry(head, facts, stream, reader, session, begin)
+            elif stream is None:
+                await self._replay(facts, resume, tail)
+            else:
+                begin = _frame_all(resume.stream, tail)
+                if tail.events:
+                    reader.seen = tail.events[-1].n
+                await self._carry(head, facts, stream, reader, session, begin)
+        finally:
+            if stream is not None:
+                transport.detach(stream, reader)
 
     async def _resume_from_store(self, facts: _Facts, get: http.GetHead, principal: Any) -> bool:
         """Serve what another process, now gone, has stored for this session; false if nothing."""
-        server = self._server
-        if server.store is None or get.session_id is None or get.last_event_id is None:
+        store = self._server.store
+        if store is None or get.session_id is None or get.last_event_id is None:
             return False
-        record = await server.store.session(get.session_id)
+        record = await store.session(get.session_id)
         if record is None or record.principal != principal:
             return False
         known = http.SessionFacts(revision=REVISIONS[record.revision])
-        decision = http.decide_get(get, known, server.policy)
+        decision = http.decide_get(get, known, self._server.policy)
         if not isinstance(decision, http.ResumeStream):
             return False
-        try:
-            tail = await server.store.read(get.session_id, decision.stream, decision.after)
-        except (UnknownStream, EventsExpired):
+        tail = await store.read(get.session_id, decision, live=False)
+        if tail is None:
             return False
-        if not tail.finished and not tail.events:
-            return False  # its handler ended with the process
-        events = [(event.n, event.data) for event in tail.events]
-        await self._respond_whole_stream(facts, _frame_all(decision.stream, events))
+        await self._replay(facts, decision, tail)
         return True
 
-    async def _respond_whole_stream(self, facts: _Facts, events: bytes) -> None:
-        await self._respond(200, (*http.SSE_HEADERS, *facts.cors), events)
+    async def _replay(self, facts: _Facts, resume: http.ResumeStream, tail: Tail) -> None:
+        headers = (*http.SSE_HEADERS, *facts.cors)
+        await self._respond(200, headers, _frame_all(resume.stream, tail))
 
     async def _delete(self, facts: _Facts, delete: http.DeleteHead, principal: Any) -> None:
         server = self._server
@@ -579,6 +625,8 @@ class Connection:
 
     async def _reject(self, reject: Reject, facts: _Facts | None = None) -> None:
         body = render_error_body(reject)
+        if facts is not None and facts.head.method == "HEAD":
+            body = b""  # RFC 9110 § 9.3.2: no content in the answer
         headers = (*reject.headers, *(facts.cors if facts is not None else ()))
         if body:
             headers = (*http.JSON_HEADERS, *headers)
@@ -591,8 +639,16 @@ class Connection:
         self._written = self._server.sessions.now
         taken = self._stream.send_nowait(data)
         if taken < len(data):
-            await self._stream.send(memoryview(data)[taken:])
+            await self._write_rest(memoryview(data)[taken:])
+
+    async def _write_rest(self, data: bytes | memoryview) -> None:
+        """Write what did not fit; the watcher ends a connection whose client takes nothing."""
+        self._stuck = True
+        for start in range(0, len(data), _PIECE):
+            self._since = self._server.sessions.now
+            await self._stream.send(data[start : start + _PIECE])
+        self._stuck = False
 
 
-def _frame_all(name: str, events: list[tuple[int, bytes]]) -> bytes:
-    return b"".join([encode_event(data, id=format_event_id(name, n)) for n, data in events])
+def _frame_all(name: str, tail: Tail) -> bytes:
+    return b"".join([encode_event(e.data, id=format_event_id(name, e.n)) for e in tail.events])

@@ -23,6 +23,7 @@ from mcp_trio.runtime.service import run_beside
 from .http_connection import Connection
 from .http_sessions import SessionTable
 from .http_sockets import SocketBytes
+from .http_store import SafeStore
 from .pipe import StreamBytes
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from mcp_trio.wire.http_policy import HttpPolicy
 
     from .http_sessions import HttpSession
-    from .http_streams import Reader
+    from .http_streams import EventStream, Reader
 
 __all__ = ["HttpServer", "open_listeners"]
 
@@ -76,7 +77,9 @@ class HttpServer:
         self.factory: Final = factory
         self.policy: Final = policy
         self.limits: Final = limits
-        self.store: Final = store
+        #: Who may not GET can resume nothing.
+        resumes = store is not None and "GET" in policy.methods
+        self.store: Final = SafeStore(store) if store is not None and resumes else None
         self.authenticate: Final = authenticate
         self.tracer: Final = tracer
         self.sessions: Final = SessionTable(limits)
@@ -86,6 +89,7 @@ class HttpServer:
         self.open_requests = 0
         self._accepting = trio.CancelScope()
         self._nursery: trio.Nursery | None = None
+        self._exchanges: trio.Nursery | None = None
         self._room = trio.lowlevel.ParkingLot()
         self._quiet = trio.lowlevel.ParkingLot()
         self._hurried: deque[tuple[float, Reader]] = deque()
@@ -121,11 +125,20 @@ class HttpServer:
             self._nursery.start_soon(self._accept_all, listeners)
             self._nursery.start_soon(self._watch)
             self._nursery.start_soon(self._make_overdue)
+            await self._nursery.start(self._run_exchanges)
             task_status.started()
+
+    async def _run_exchanges(
+        self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    ) -> None:
+        async with trio.open_nursery() as self._exchanges:
+            task_status.started()
+            await trio.sleep_forever()
 
     def _shut_down(self) -> None:
         self.stop_accepting()
         self.sessions.close_all()
+        self.exchanges.cancel_scope.cancel(reason="the server is stopping")
         assert self._nursery is not None  # noqa: S101 - it has been served
         self._nursery.start_soon(self._finish)
 
@@ -185,6 +198,7 @@ class HttpServer:
         try:
             with connection.scope:
                 await connection.serve()
+                await connection.linger()
         except (OSError, ssl.SSLError, trio.BrokenResourceError, trio.ClosedResourceError) as exc:
             _log.debug("a connection broke: %s", exc)
         except Exception:  # noqa: BLE001 - a bug of ours is contained at the connection
@@ -219,11 +233,19 @@ class HttpServer:
         if self.store is not None and not self.draining:
             await self.store.forget_session(session.id)
 
+    async def run_pump(self, stream: EventStream) -> None:
+        """Store what a call says. A drain waits for it: its client may come back."""
+        self.begin_request()
+        try:
+            await stream.run_pump()
+        finally:
+            self.end_request()
+
     @property
-    def nursery(self) -> trio.Nursery:
+    def exchanges(self) -> trio.Nursery:
         """The nursery of requests that belong to no session."""
-        assert self._nursery is not None  # noqa: S101 - connections are served in it
-        return self._nursery
+        assert self._exchanges is not None  # noqa: S101 - connections are served beside it
+        return self._exchanges
 
     # ------------------------------------------------------------ the watcher
 

@@ -60,7 +60,21 @@ class HttpTransport:
         self.streams[name] = stream
         return stream
 
-    def listen(self, reader: Reader) -> None:
+    def attach(self, stream: EventStream, reader: Reader) -> None:
+        """Let *reader*, of a GET, carry *stream* from now on."""
+        if stream.standing:
+            self._listen(reader)
+        else:
+            stream.attach(reader)
+
+    def detach(self, stream: EventStream, reader: Reader) -> None:
+        """*reader*, of a GET, is gone."""
+        if stream.standing:
+            self._leave(reader)
+        else:
+            stream.detach(reader)
+
+    def _listen(self, reader: Reader) -> None:
         """A standing GET opens: the newest carries, the oldest beyond the limit ends."""
         self.listeners.append(reader)
         self.route.reader = reader
@@ -69,7 +83,7 @@ class HttpTransport:
             oldest.replaced = True
             oldest.rouse()
 
-    def leave(self, reader: Reader) -> None:
+    def _leave(self, reader: Reader) -> None:
         """A standing GET has ended: the next newest carries on."""
         if reader in self.listeners:
             self.listeners.remove(reader)
@@ -208,8 +222,8 @@ class SessionTable:
     def begin(self, session: HttpSession) -> None:
         """A request or stream opens on *session*."""
         session.open_requests += 1
-        del self._by_id[session.id]
-        self._by_id[session.id] = session
+        if self._by_id.pop(session.id, None) is not None:  # else it has just ended
+            self._by_id[session.id] = session
 
     def end(self, session: HttpSession) -> None:
         """A request or stream of *session* is over."""

@@ -74,6 +74,11 @@ class SocketBytes:
                 await trio.lowlevel.wait_writable(self._socket)
         self._broken = False
 
+    def send_eof(self) -> None:
+        """Say that nothing more will be written."""
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_WR)
+
     async def aclose(self) -> None:  # noqa: ASYNC910 - closing never waits
         """Close the socket, at once. Idempotent."""
         if self._socket.fileno() >= 0:

@@ -304,6 +304,11 @@ class EventStream:
             reader.seen = taken[-1][0]
         return taken
 
+    def awaits(self, reader: Reader) -> bool:
+        """Tell whether *reader* has nothing to do until it is roused."""
+        over = reader.replaced or reader.hang_up or self.exhausted
+        return not over and not (self.reader is reader and self.has_events)
+
     @property
     def has_events(self) -> bool:
         """True where there is something for a reader to take."""

@@ -1,0 +1,333 @@
+"""The connections of an HTTP client to one origin: kept alive, bounded, each with one task.
+
+A request that finds an idle connection is written at once, by whoever makes it, in one system
+call; the connection's task, which waits for bytes all the time, reads the response and hands
+it to the request. So a call costs no task. A new connection is opened by the task that then
+stays with it.
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+import ssl
+import time
+from collections import deque
+from typing import TYPE_CHECKING, Any, Final, final
+
+import trio
+from attrs import field, frozen
+
+from .http_proxy import Proxy, tunnel
+from .http_response import BadResponse, CutShort, Head, ResponseReader
+from .http_sockets import SocketBytes
+from .pipe import SLICE, StreamBytes
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mcp_trio.limits import Limits
+    from mcp_trio.wire.http_client_rules import HttpMethod
+    from mcp_trio.wire.http_hosts import Origin
+    from mcp_trio.wire.sse import Overlong, ServerSentEvent, SSEDecoder
+
+__all__ = ["HttpRequest", "Pool", "PooledConnection", "Target"]
+
+_log: Final = logging.getLogger("mcp_trio.transports")
+
+#: Idle connections that are kept. Precedents: urllib3 10, httpx 20, Go 100.
+_IDLE: Final = 100
+#: How long (seconds). Servers wait for 5 (Node.js) to 75 (nginx); whoever is first wins.
+_IDLE_TIME: Final = 30.0
+#: How often it is looked for connections to close (seconds).
+_SWEEP: Final = 5.0
+#: What is kept of the body of an error (bytes).
+_ERROR_BODY: Final = 65_536
+
+
+@final
+@frozen
+class Target:
+    """Where an origin is, and how to get there."""
+
+    origin: Origin
+    proxy: Proxy | None = None
+    ssl_context: ssl.SSLContext | None = field(default=None, repr=False)
+
+
+class HttpRequest:
+    """One HTTP request, and what becomes of its response; subclasses say what.
+
+    Attributes:
+        method, body: of the request.
+        connection: the one that carries it, while one does.
+        sent: every byte of it has been written.
+        given_up: nobody wants the response any more.
+    """
+
+    __slots__ = ("body", "connection", "given_up", "method", "sent")
+
+    def __init__(self, method: HttpMethod, body: bytes = b"") -> None:
+        self.method: Final = method
+        self.body: Final = body
+        self.connection: PooledConnection | None = None
+        self.sent = False
+        self.given_up = False
+
+    def head(self) -> bytes:
+        """Return the head, up to and with the blank line."""
+        raise NotImplementedError
+
+    def begin(self, head: Head) -> SSEDecoder | None:
+        """The response begins: return the decoder of an event stream, None for any other body."""
+        raise NotImplementedError
+
+    def take(self, event: ServerSentEvent | Overlong) -> None:
+        """Take an event of the stream."""
+        raise NotImplementedError
+
+    def finish(self, head: Head, body: bytes) -> None:
+        """The response is complete; of an event stream there is no *body* left.
+
+        The body of an error may be cut off.
+        """
+        raise NotImplementedError
+
+    def fail(self, cause: Exception, *, begun: bool) -> None:
+        """There is no response, or it broke off; *begun* where a part of it came."""
+        raise NotImplementedError
+
+    def give_up(self) -> None:
+        """Nobody wants the response any more: close its connection. Idempotent."""
+        self.given_up = True
+        if self.connection is not None:
+            self.connection.close()
+
+
+class _Socket(SocketBytes):
+    """A client's end of a TCP connection."""
+
+    __slots__ = ()
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether it is open and nothing waits to be read: only then can a request go out."""
+        try:
+            self._socket.recv(1, socket.MSG_PEEK)
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+        return False
+
+
+class PooledConnection:
+    """One connection, and the task that reads it.
+
+    Attributes:
+        request: what it carries, None while it is idle.
+        since: when it became idle, or its request was answered while more may come.
+    """
+
+    __slots__ = ("_pool", "_reader", "_scope", "_stream", "lingers", "request", "since")
+
+    def __init__(self, pool: Pool, stream: _Socket | StreamBytes) -> None:
+        self._pool = pool
+        self._stream = stream
+        self._reader = ResponseReader(pool.limits.header_bytes)
+        self._scope = trio.CancelScope()
+        self.request: HttpRequest | None = None
+        self.since = 0.0
+        self.lingers = False
+
+    @property
+    def usable(self) -> bool:
+        """Whether a request can be sent now."""
+        stream = self._stream
+        return type(stream) is not _Socket or stream.is_quiet
+
+    def close(self) -> None:
+        """End the connection."""
+        self._scope.cancel(reason="the connection is not needed any more")
+
+    def linger(self) -> None:
+        """The request has what it wants: the rest of the response need not come soon."""
+        self.lingers = True
+        self.since = trio.current_time()
+
+    def send(self, request: HttpRequest) -> bool:
+        """Write *request*, as far as it goes at once; false where nothing can be written."""
+        data = request.head() + request.body
+        try:
+            taken = self._stream.send_nowait(data)
+        except OSError:
+            return False
+        self.request = request
+        request.connection = self
+        self._reader.expect(request.method)
+        if taken == len(data):
+            request.sent = True
+        else:
+            request.sent = False
+            self._pool.start_soon(self._write_rest, request, memoryview(data)[taken:])
+        return True
+
+    async def _write_rest(self, request: HttpRequest, rest: memoryview) -> None:
+        """A server that refuses a request may stop reading it: what it says is read anyway."""
+        try:
+            with self._scope:
+                await self._stream.send(rest)
+                request.sent = True
+        except (OSError, trio.BrokenResourceError, trio.ClosedResourceError) as exc:
+            _log.debug("a request could not be written to its end: %s", exc)
+
+    # ------------------------------------------------------------ reading
+
+    async def run(self) -> None:
+        """Read responses until the connection ends."""
+        try:
+            with self._scope:
+                await self._read()
+        except (OSError, ssl.SSLError, trio.BrokenResourceError, trio.ClosedResourceError) as exc:
+            self._broke(exc, begun=False)
+        except CutShort as exc:
+            self._broke(exc, begun=exc.begun)
+        except BadResponse as exc:
+            self._broke(exc, begun=True)
+        finally:
+            self._pool.drop(self)
+            await self._stream.aclose()
+
+    def _broke(self, exc: Exception, *, begun: bool) -> None:
+        request, self.request = self.request, None
+        if request is not None:
+            request.connection = None
+            if not request.given_up:
+                request.fail(exc, begun=begun)
+
+    async def _read(self) -> None:
+        receive, reader = self._stream.receive, self._reader
+        while True:
+            data = await receive()
+            request = self.request
+            if request is None:  # an idle connection ends, or says what nobody asked
+                return
+            reader.receive(data)
+            head = reader.read_head()
+            if head is None:
+                continue
+            decoder = request.begin(head)
+            if decoder is None:
+                body = await self._read_body(head)
+            else:
+                await self._read_events(request, decoder)
+                body = b""
+            request.connection = self.request = None
+            reusable = reader.reusable
+            if reusable:
+                self._pool.keep(self)
+            if not request.given_up:
+                request.finish(head, body)
+            if not reusable:
+                return
+
+    async def _read_body(self, head: Head) -> bytes:
+        body, complete = self._reader.read_body()
+        if complete:
+            return body
+        parts, size = [body], len(body)
+        limit = self._pool.limits.message_bytes if head.status < 300 else _ERROR_BODY
+        while not complete:
+            if size > limit:
+                if head.status < 300:
+                    raise BadResponse(f"the answer is over {limit} bytes")
+                break  # `reusable` is false: the rest is still to come
+            self._reader.receive(await self._stream.receive())
+            body, complete = self._reader.read_body()
+            parts.append(body)
+            size += len(body)
+        return b"".join(parts)
+
+    async def _read_events(self, request: HttpRequest, decoder: SSEDecoder) -> None:
+        while True:
+            data, complete = self._reader.read_body()
+            events = decoder.receive(data) if data else []
+            until = time.perf_counter() + SLICE
+            for event in events:
+                if request.given_up:
+                    return
+                request.take(event)
+                if time.perf_counter() > until:
+                    await trio.lowlevel.checkpoint()
+                    until = time.perf_counter() + SLICE
+            if complete:
+                return
+            self._reader.receive(await self._stream.receive())
+
+
+class Pool:
+    """The connections to one origin.
+
+    Requests past ``limits.in_flight`` at once wait for a connection, since a server need not
+    serve more; what carries answers and cancellations never waits.
+    """
+
+    def __init__(self, target: Target, limits: Limits) -> None:
+        self.limits: Final = limits
+        self._target = target
+        self._nursery: trio.Nursery | None = None
+        self._idle: list[PooledConnection] = []  # the last used last
+        self._busy = 0
+        self._waiting: deque[HttpRequest] = deque()
+
+    async def run(self, begin: Any = None) -> None:
+        """Hold the connections until cancelled. *begin* is called when they can be used."""
+        async with trio.open_nursery() as self._nursery:
+            if begin is not None:
+                begin()
+            await self._sweep()
+
+    def start_soon(self, fn: Any, *args: Any) -> None:
+        """Run *fn* beside the connections; it may not raise."""
+        assert self._nursery is not None  # noqa: S101 - nobody sends before
+        self._nursery.start_soon(fn, *args)
+
+    # ------------------------------------------------------------ requests
+
+    def send(self, request: HttpRequest, *, urgent: bool = False) -> None:
+        """Send *request*: at once on an idle connection, else on a new one."""
+        if not urgent and self._busy >= self.limits.in_flight:
+            self._waiting.append(request)
+            return
+        while self._idle:
+            connection = self._idle.pop()
+            if connection.usable and connection.send(request):
+                self._busy += 1
+                return
+            connection.close()
+        self._busy += 1
+        self.start_soon(self._open, request)
+
+    def keep(self, connection: PooledConnection) -> None:
+        """*connection* is free again: it carries a request that waits, or idles."""
+        self._busy -= 1
+        connection.lingers = False
+        while self._waiting:
+            request = self._waiting.popleft()
+            if request.given_up:
+                continue
+            if connection.send(request):
+                self._busy += 1
+            else:
+                self.send(request)
+                connection.close()
+            return
+        connection.since = trio.current_time()
+        self._idle.append(connection)
+        if len(self._idle) > _IDLE:
+            self._idle.pop(0).close()
+
+    def drop(self, connection: PooledConnection) -> None:
+        """*connection* has ended."""
+        if connection in self._idle:
+            self._idle.remove(connection)
