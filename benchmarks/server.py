@@ -6,6 +6,7 @@ usage: python -m benchmarks.server --stdio | --http PORT [--sse]
 from __future__ import annotations
 
 import argparse
+import gc
 from functools import partial
 
 import trio
@@ -36,6 +37,9 @@ def main() -> None:
     where.add_argument("--http", type=int, metavar="PORT", help="serve Streamable HTTP")
     parser.add_argument("--sse", action="store_true", help="answer with event streams only")
     args = parser.parse_args()
+    # What every server with many calls or sessions open should do; see docs/design.md.
+    gc.freeze()
+    gc.set_threshold(50_000, 10, 100)
     if args.stdio:
         trio.run(serve_stdio, server)
     else:

@@ -102,7 +102,7 @@ class Exchange:
         self.route: Final = route
         self._endpoint = endpoint
         self._admission = admission or Admission(self.limits)
-        self.threads: Final = ThreadShare(self._admission.threads, self.limits.threads_per_session)
+        self._threads: ThreadShare | None = None
         self._table: Correlation[PendingCall, Serving] = Correlation()
         self._handlers: trio.Nursery | None = None
         self._idle: trio.Event | None = None
@@ -110,6 +110,14 @@ class Exchange:
         self._reader_replies = 0
         self._enclosed: set[trio.CancelScope] = set()
         self._counts = dict.fromkeys(_COUNTED, 0)
+
+    @property
+    def threads(self) -> ThreadShare:
+        """This exchange's share of the worker threads, as a limiter."""
+        if self._threads is None:
+            share = self.limits.threads_per_session
+            self._threads = ThreadShare(self._admission.threads, share)
+        return self._threads
 
     def run_in(self, nursery: trio.Nursery) -> None:
         """Serve requests in *nursery*, which outlives this exchange."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, final
+
+from attrs import frozen
 
 from mcp_trio.codec import codec_for
 from mcp_trio.errors import ErrorCode, PeerError, ProtocolViolation, Refusal, SessionLost
@@ -49,12 +51,22 @@ class ServerPeer(ClientPeer):
     read_call: Callable[[Any], CallToolRequestParams]
 
 
+@final
+@frozen
+class _Opening:
+    """What sessions of one revision begin with: the answer to ``initialize``, the methods."""
+
+    result: JsonObject
+    methods: dict[str, Handler]
+
+
 class ServerEndpoint:
     """Serves a `Server` to its sessions (``mcp_trio.abc.Endpoint``)."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
         self._lists: dict[tuple[str, str], dict[str, Any]] = {}
+        self._openings: dict[Revision, _Opening] = {}
         self._standard: Final[dict[str, Handler]] = {
             "tools/list": self._list_tools,
             "tools/call": self._call_tool,
@@ -84,25 +96,33 @@ class ServerEndpoint:
         asked = codec_for(LATEST_LEGACY.version).structure(params, InitializeRequestParams)
         revision = negotiate(asked.protocol_version, self._server.revisions)
         peer = ServerPeer(revision, asked.client_info, asked.capabilities, params["capabilities"])
-        capabilities = self._capabilities(revision)
-        result: JsonObject = {
-            "protocolVersion": revision.version,
-            "capabilities": capabilities,
-            "serverInfo": peer.codec.unstructure(self._server.info),
-        }
-        if self._server.instructions is not None:
-            result["instructions"] = self._server.instructions
-        self._take_on(session, peer, capabilities)
-        return result
+        self._take_on(session, peer)
+        return self._opening(revision).result
 
     def admit(self, exchange: Exchange, revision: Revision) -> None:
         """Serve *exchange* without a handshake: its client is nobody, and can do nothing."""
         nobody = Implementation(name="", version="")
         peer = ServerPeer(revision, nobody, ClientCapabilities(), {})
-        self._take_on(exchange, peer, self._capabilities(revision))
+        self._take_on(exchange, peer)
 
-    def _take_on(self, exchange: Exchange, peer: ServerPeer, capabilities: JsonObject) -> None:
-        peer.methods = self._methods(peer.revision, capabilities)
+    def _opening(self, revision: Revision) -> _Opening:
+        """Return what every session at *revision* begins with, made once."""
+        found = self._openings.get(revision)
+        if found is None:
+            capabilities = self._capabilities(revision)
+            result: JsonObject = {
+                "protocolVersion": revision.version,
+                "capabilities": capabilities,
+                "serverInfo": codec_for(revision.version).unstructure(self._server.info),
+            }
+            if self._server.instructions is not None:
+                result["instructions"] = self._server.instructions
+            found = _Opening(result, self._methods(revision, capabilities))
+            self._openings[revision] = found
+        return found
+
+    def _take_on(self, exchange: Exchange, peer: ServerPeer) -> None:
+        peer.methods = self._opening(peer.revision).methods
         peer.read_call = peer.codec.structurer(CallToolRequestParams)
         exchange.revision = peer.revision
         exchange.state = peer
@@ -235,6 +255,7 @@ class ServerEndpoint:
     def forget_lists(self) -> None:
         """What is offered has changed."""
         self._lists.clear()
+        self._openings.clear()
 
     # ------------------------------------------------------------ resources
 

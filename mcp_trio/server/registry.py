@@ -306,6 +306,7 @@ class Server:
             if (ref, argument) in self.completers:
                 raise ValueError(f"{argument!r} of {ref!r} is completed already")
             self.completers[ref, argument] = fn
+            self._endpoint.forget_lists()
             return fn
 
         return register
@@ -326,6 +327,7 @@ class Server:
 
         def register(fn: F) -> F:
             self.handlers[name] = fn
+            self._endpoint.forget_lists()
             return fn
 
         return register
