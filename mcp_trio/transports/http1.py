@@ -1,7 +1,7 @@
 """HTTP/1.1 on one server connection, between bytes and requests: h11 reads, we format.
 
-h11 is the only parser, and parses each distinct head once: a head that differs from the last
-one on this connection only in the digits of its single Content-Length parses the same. The
+h11 is the only parser, and parses each distinct head once: a head that differs from one of the
+last on this connection only in the digits of its single Content-Length parses the same. The
 conditions of `_is_repeatable` are what makes that sound; a differential test holds them.
 Responses are formatted here, since their heads are few and known.
 """
@@ -35,6 +35,8 @@ __all__ = [
 _BLANK_LINE: Final = re.compile(rb"\n\r?\n")
 _LENGTH: Final = re.compile(rb"\r\n[Cc]ontent-[Ll]ength: ([0-9]{1,12})\r\n")
 _ANY_LENGTH: Final = re.compile(rb"content-length", re.IGNORECASE)
+#: Distinct heads that are kept: one client's ``initialize`` and its other requests.
+_HEADS: Final = 2
 _NEVER_REPEATABLE: Final = frozenset({b"transfer-encoding", b"expect", b"upgrade"})
 
 
@@ -88,13 +90,13 @@ class _Memo:
 class RequestReader:
     """The incoming side of one connection: feed bytes, take heads and bodies in turn."""
 
-    __slots__ = ("_body", "_body_size", "_buffer", "_ended", "_h11", "_length", "_limit", "_memo")
+    __slots__ = ("_body", "_body_size", "_buffer", "_ended", "_h11", "_length", "_limit", "_memos")
 
     def __init__(self, header_bytes: int) -> None:
         self._limit = header_bytes
         self._buffer = b""
         self._ended = False
-        self._memo: _Memo | None = None
+        self._memos: tuple[_Memo, ...] = ()  # of the last distinct heads, the newest first
         self._h11: h11.Connection | None = None
         self._length: int | None = None  # of the body, where it is known beforehand
         self._body: list[bytes] = []
@@ -138,14 +140,11 @@ class RequestReader:
             return None
         end = blank.end()
         length = _LENGTH.search(buffer, 0, end)
-        memo = self._memo
-        if (
-            length is not None
-            and memo is not None
-            and buffer[: length.start(1)] == memo.before
-            and buffer[length.end(1) : end] == memo.after
-        ):
-            return self._begin_sized(memo.head, int(length[1]), end)
+        if length is not None:
+            before, after = buffer[: length.start(1)], buffer[length.end(1) : end]
+            for memo in self._memos:
+                if before == memo.before and after == memo.after:
+                    return self._begin_sized(memo.head, int(length[1]), end)
         return self._parse(end, length)
 
     def _parse(self, end: int, length: re.Match[bytes] | None) -> Head:
@@ -171,7 +170,8 @@ class RequestReader:
             and len(_ANY_LENGTH.findall(text)) == 1
         ):
             if _is_repeatable(event):
-                self._memo = _Memo(text[: length.start(1)], text[length.end(1) :], head)
+                memo = _Memo(text[: length.start(1)], text[length.end(1) :], head)
+                self._memos = (memo, *self._memos[: _HEADS - 1])
             return self._begin_sized(head, int(length[1]), end)
         rest = self._buffer[end:]
         self._buffer = b""
