@@ -22,7 +22,7 @@ from mcp_trio.runtime.service import run_beside
 
 from .http_connection import Connection
 from .http_sessions import SessionTable
-from .http_sockets import SocketBytes
+from .http_sockets import SocketBytes, acceptor
 from .http_store import SafeStore
 from .pipe import StreamBytes
 
@@ -177,24 +177,24 @@ class HttpServer:
 
     async def _accept(self, listener: trio.abc.Listener[Any]) -> None:
         assert self._nursery is not None  # noqa: S101 - it is what runs this
+        accept = acceptor(listener)
         while True:
             while len(self.connections) >= self.limits.connections:
                 await self._room.park()
             try:
-                stream = await listener.accept()
+                data = await accept()
             except OSError as exc:
                 if exc.errno not in _FULL:
                     raise
                 _log.error("cannot accept a connection: %s", exc)
                 await trio.sleep(0.1)
                 continue
-            self._nursery.start_soon(self._hold, stream)
+            connection = Connection(self, data)
+            self.connections.add(connection)
+            self._nursery.start_soon(self._hold, connection, data)
 
-    async def _hold(self, stream: Any) -> None:
+    async def _hold(self, connection: Connection, data: SocketBytes | StreamBytes) -> None:
         """Serve one connection; what goes wrong on it stays on it."""
-        data = SocketBytes(stream) if isinstance(stream, trio.SocketStream) else StreamBytes(stream)
-        connection = Connection(self, data)
-        self.connections.add(connection)
         try:
             with connection.scope:
                 await connection.serve()
@@ -219,15 +219,17 @@ class HttpServer:
             self._quiet.unpark_all()
 
     async def start_session(self, session: HttpSession) -> None:
-        """Run *session* in the server's nursery, and take it out of the table when it ends."""
-        assert self._nursery is not None  # noqa: S101 - connections are served in it
-        await self._nursery.start(self._run_session, session)
+        """Run *session* in the server's nursery, and take it out of the table when it ends.
 
-    async def _run_session(
-        self, session: HttpSession, *, task_status: trio.TaskStatus[Any]
-    ) -> None:
+        A checkpoint, after which the session has begun: both its task and this one ran.
+        """
+        assert self._nursery is not None  # noqa: S101 - connections are served in it
+        self._nursery.start_soon(self._run_session, session)
+        await trio.lowlevel.checkpoint()
+
+    async def _run_session(self, session: HttpSession) -> None:
         try:
-            await session.session.run(task_status=task_status)
+            await session.session.run()
         finally:
             self.sessions.remove(session)
         if self.store is not None and not self.draining:

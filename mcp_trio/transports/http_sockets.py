@@ -4,25 +4,32 @@ from __future__ import annotations
 
 import contextlib
 import socket
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
 import trio
 
-__all__ = ["SocketBytes"]
+from .pipe import StreamBytes
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+__all__ = ["SocketBytes", "acceptor"]
 
 CHUNK: Final = 65_536
 
 
 class SocketBytes:
-    """Owns the socket of a ``trio.SocketStream`` (``mcp_trio.abc.ByteStream``)."""
+    """Owns a connected TCP socket (``mcp_trio.abc.ByteStream``)."""
 
     __slots__ = ("_broken", "_more", "_socket")
 
-    def __init__(self, stream: trio.SocketStream) -> None:
+    def __init__(self, stream: trio.SocketStream | socket.socket) -> None:
+        if isinstance(stream, trio.SocketStream):
+            stream = socket.socket(fileno=stream.socket.detach())
         with contextlib.suppress(OSError):
-            stream.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._socket = socket.socket(fileno=stream.socket.detach())
-        self._socket.setblocking(False)
+            stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        stream.setblocking(False)
+        self._socket = stream
         self._more = False  # the last read came back full
         self._broken = False
 
@@ -84,3 +91,31 @@ class SocketBytes:
         if self._socket.fileno() >= 0:
             trio.lowlevel.notify_closing(self._socket)
             self._socket.close()
+
+
+def acceptor(
+    listener: trio.abc.Listener[Any],
+) -> Callable[[], Awaitable[SocketBytes | StreamBytes]]:
+    """Return a function that waits for the next connection of *listener*. A checkpoint."""
+
+    async def accept() -> SocketBytes | StreamBytes:
+        stream = await listener.accept()
+        return SocketBytes(stream) if isinstance(stream, trio.SocketStream) else StreamBytes(stream)
+
+    if not isinstance(listener, trio.SocketListener):
+        return accept
+    inner = listener.socket
+    waiting = socket.fromfd(inner.fileno(), inner.family, inner.type)
+    waiting.setblocking(False)
+
+    async def accept_tcp() -> SocketBytes:
+        await trio.lowlevel.wait_readable(inner)
+        while True:
+            try:
+                return SocketBytes(waiting.accept()[0])
+            except BlockingIOError:
+                await trio.lowlevel.wait_readable(inner)
+            except ConnectionError:
+                continue  # it went away while it waited
+
+    return accept_tcp

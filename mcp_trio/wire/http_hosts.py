@@ -6,6 +6,7 @@ Source: RFC 3986 § 3.2; RFC 6454 § 4 and § 6.2; RFC 9110 § 7.2 (Host).
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from ipaddress import IPv6Address, ip_address
 from typing import Final, final
 from urllib.parse import urlsplit
@@ -81,6 +82,7 @@ def origin_of(url: str) -> Origin | None:
     return parse_origin(f"{parts.scheme}://{parts.netloc}")
 
 
+@lru_cache(maxsize=256)  # clients ask for the same few over and over
 def is_loopback(name: str) -> bool:
     """Tell whether *name*, as an `Authority` has it, is this machine's own."""
     if name == "localhost":
