@@ -19,7 +19,7 @@ import trio
 
 from mcp_trio.errors import ConnectFailed, SessionLost
 from mcp_trio.limits import Limits
-from mcp_trio.wire.jsonrpc import Discarded, Flaw, Malformed
+from mcp_trio.wire.jsonrpc import Discarded, Flaw, Malformed, decode
 
 from ._fds import FdBytes, own_description
 from .pipe import PipeTransport
@@ -249,10 +249,9 @@ class ChildTransport(PipeTransport):
 
     def read_line(self, line: bytes | Discarded, depth: int) -> object:
         """Turn a line into what `deliver` takes, or None where it is noise."""
-        message = super().read_line(line, depth)
-        if type(message) is Discarded or (
-            type(message) is Malformed and message.flaw is Flaw.UNPARSABLE
-        ):
+        message = line if type(line) is Discarded else decode(line, depth=depth)
+        kind = type(message)
+        if kind is Discarded or (kind is Malformed and message.flaw is Flaw.UNPARSABLE):  # type: ignore[union-attr]  # by its class
             self._skip(line)
             return None
         self._junk = 0
