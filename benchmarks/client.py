@@ -1,11 +1,11 @@
 """Measures our client against a reference server; prints one JSON object.
 
-usage: python -m benchmarks.client stdio --ref PATH/ref_server.py [--secs S]
+usage: python -m benchmarks.client stdio|http --ref PATH/ref_server.py [--secs S]
 
 The reference server is started with the python that REF_PYTHON names (it may need packages
 that this one lacks). Figures: calls in a row, 64 at once, progress notifications received,
 how fast a cancellation arrives, and K calls outstanding that are answered in FIFO, reverse
-and random order.
+and random order (stdio only).
 """
 
 from __future__ import annotations
@@ -14,16 +14,21 @@ import argparse
 import gc
 import json
 import os
+import socket
 import statistics
 import sys
 import tempfile
 import time
+from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import trio
 
-from mcp_trio import Client, ClientSession, Limits, connect_stdio
+from mcp_trio import Client, ClientSession, Limits, connect_http, connect_stdio
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
 
 TEXT = "hello world, this is a typical short tool argument"
 GATES = [(k, how) for k in (100, 1_000, 10_000) for how in ("fifo", "reverse", "random")]
@@ -157,7 +162,7 @@ async def gate(session: ClientSession, k: int, how: str) -> dict[str, float]:
     return meter.done(k * rounds)
 
 
-async def measure(session: ClientSession, log: Log, secs: float) -> dict[str, Any]:
+async def measure(session: ClientSession, log: Log, secs: float, *, gates: bool) -> dict[str, Any]:
     for _ in range(100):
         result = await echo(session)
     assert result.content[0].text == TEXT
@@ -167,9 +172,54 @@ async def measure(session: ClientSession, log: Log, secs: float) -> dict[str, An
         "prog": await progress(session),
         "cancel": await cancellation(session, log),
     }
-    for k, how in GATES:
+    for k, how in GATES if gates else ():
         out[f"gate{k}-{how}"] = await gate(session, k, how)
     return out
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@asynccontextmanager
+async def http_server(command: list[str], port: int) -> AsyncIterator[None]:
+    """Run the reference server; it is there when the block begins, and gone after it."""
+    process = await trio.lowlevel.open_process(command)
+    try:
+        with trio.fail_after(10):
+            while True:
+                try:
+                    stream = await trio.open_tcp_stream("127.0.0.1", port)
+                except OSError:
+                    await trio.sleep(0.02)
+                else:
+                    await stream.aclose()
+                    break
+        yield
+    finally:
+        process.kill()
+        with trio.CancelScope(shield=True):
+            await process.wait()
+
+
+@asynccontextmanager
+async def connect(
+    transport: str, ref: list[str], log: Log, client: Client
+) -> AsyncIterator[ClientSession]:
+    if transport == "stdio":
+        command = [*ref, "stdio", str(log.path), "--cpu", "0"]
+        async with connect_stdio(command, client=client) as session:
+            yield session
+        return
+    port = free_port()
+    async with (
+        http_server([*ref, "http", str(port), str(log.path), "--cpu", "0"], port),
+        connect_http(f"http://127.0.0.1:{port}/mcp", client=client) as session,
+    ):
+        yield session
 
 
 async def run(transport: str, ref: Path, secs: float) -> dict[str, Any]:
@@ -180,14 +230,13 @@ async def run(transport: str, ref: Path, secs: float) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         log = Log(Path(folder) / "log")
         python = os.environ.get("REF_PYTHON", sys.executable)
-        command = [python, str(ref), transport, str(log.path), "--cpu", "0"]
-        async with connect_stdio(command, client=client) as session:
-            return await measure(session, log, secs)
+        async with connect(transport, [python, str(ref)], log, client) as session:
+            return await measure(session, log, secs, gates=transport == "stdio")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("transport", choices=["stdio"])
+    parser.add_argument("transport", choices=["stdio", "http"])
     parser.add_argument("--ref", type=Path, required=True, help="the reference server's script")
     parser.add_argument("--secs", type=float, default=1.0, help="how long each rate is measured")
     args = parser.parse_args()

@@ -182,7 +182,10 @@ class Tracer(Protocol):
 
     Event names are stable: ``session.opened``, ``session.closed``, ``message.sent``,
     ``message.received``, ``message.malformed``, ``line.skipped``, ``call.opened``,
-    ``call.abandoned``, ``request.settled``.
+    ``call.abandoned``, ``request.settled``; over HTTP also ``http.request``,
+    ``http.response``, ``http.ended`` (all of a response, or the end of waiting for one) and
+    ``sse.event``, with the number of the request as ``exchange``, the start of the session id
+    and, as ``body``, the message that a request or an event carries.
     """
 
     def event(self, name: str, fields: dict[str, Any]) -> None:

@@ -16,6 +16,7 @@
     ├── OriginSettled            a reverse call's forward call has ended
     ├── CannotSuspend            a handler cannot be suspended here (shield or foreign nursery)
     ├── NoReverseRoute           this request's peer cannot be asked anything
+    ├── HttpFailure              no answer but an HTTP status that is no success, or no connection
     ├── OutcomeUnknown           the connection broke before anybody can know what became of a call
     ├── StoreError               an event store has not what it was asked for
     │   ├── UnknownStream        ... and this session may never have had it
@@ -40,6 +41,7 @@ __all__ = [
     "DeadlineExceeded",
     "ErrorCode",
     "EventsExpired",
+    "HttpFailure",
     "InvalidMessage",
     "InvalidResult",
     "McpError",
@@ -253,6 +255,27 @@ class CannotSuspend(McpError):
 
 class NoReverseRoute(McpError):
     """The peer of this request cannot be asked anything on it."""
+
+
+class HttpFailure(McpError):
+    """The server could not be reached for a request, or answered with an HTTP error alone.
+
+    The session goes on. Below 500 the request has not been carried out; from 500 on nobody
+    can know.
+
+    Attributes:
+        status: the HTTP status; None where there was no connection, and nothing was sent.
+        body: the start of the HTTP body.
+    """
+
+    def __init__(self, reason: str, *, status: int | None = None, body: str = "") -> None:
+        super().__init__(reason)
+        self.reason: Final = reason
+        self.status: Final = status
+        self.body: Final = body
+
+    def __str__(self) -> str:
+        return f"{self.reason}; the body begins: {self.body}" if self.body else self.reason
 
 
 class OutcomeUnknown(McpError):

@@ -281,8 +281,8 @@ def test_exit_4_means_that_the_server_violates_the_protocol(folder: Path) -> Non
     ("argv", "reason"),
     [
         ([], "the following arguments are required: COMMAND"),
-        (["list"], "list needs a server: ... -- COMMAND ARG..."),
-        (["call", "tool", "--"], "call needs a server: ... -- COMMAND ARG..."),
+        (["list"], "list needs a server: URL, or -- COMMAND ARG..."),
+        (["call", "tool", "--"], "call needs a server: URL, or -- COMMAND ARG..."),
         (["list", "toys", "--", "x"], "argument KIND: invalid choice: 'toys'"),
         (["list", "--slow", "--", "x"], "unrecognized arguments: --slow"),
         (["call", "tool", "word", "--", "x"], "'word' is neither key=value nor key:=json"),

@@ -64,7 +64,13 @@ def test_its_programs_are_short(name: str, most: int) -> None:
 def test_its_command_lines_are_understood() -> None:
     commands = re.findall(r"^mcp-trio (.*)", README, re.MULTILINE)
 
-    assert [parse(command.split()).command for command in commands] == ["list", "call"]
+    assert [parse(command.split()).command for command in commands] == [
+        "list",
+        "call",
+        "serve",
+        "call",
+        "probe",
+    ]
 
 
 def test_its_table_has_every_revision_and_says_which_are_spoken() -> None:

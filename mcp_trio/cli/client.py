@@ -2,38 +2,66 @@
 
 from __future__ import annotations
 
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from mcp_trio import __version__
-from mcp_trio.client import Client, connect_stdio
+from mcp_trio.client import Client, connect_http, connect_stdio
 from mcp_trio.codec import codec_for
 from mcp_trio.limits import Deadline
 
+from .outcome import CommandError
+
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import AsyncIterator, Sequence
     from contextlib import AbstractAsyncContextManager
 
+    from mcp_trio.abc import Tracer
     from mcp_trio.client import ClientSession
 
-__all__ = ["connect", "make_client", "print_json", "to_json"]
+__all__ = ["connect", "connect_url", "make_client", "print_json", "to_json"]
 
 
-def make_client(options: argparse.Namespace) -> Client:
-    """Return a client that keeps to ``--deadline``."""
+def make_client(options: argparse.Namespace, revisions: Sequence[str] | None = None) -> Client:
+    """Return a client that keeps to ``--deadline``, and speaks *revisions*."""
     seconds = options.deadline
     deadline = None if seconds is None else Deadline(idle=seconds, cap=seconds)
-    return Client("mcp-trio", version=__version__, deadline=deadline)
+    return Client("mcp-trio", version=__version__, deadline=deadline, revisions=revisions)
 
 
 def connect(
     options: argparse.Namespace, client: Client
 ) -> AbstractAsyncContextManager[ClientSession]:
-    """Start the server that the options name and open a session with it."""
+    """Open a session with the server that the options name, started here or at a URL.
+
+    Raises:
+        CommandError: the URL or a header is malformed.
+    """
+    if options.url is not None:
+        return connect_url(options, client)
     return connect_stdio(
         options.server, client=client, env=dict(options.env), cwd=options.cwd, stderr="inherit"
     )
+
+
+@asynccontextmanager
+async def connect_url(
+    options: argparse.Namespace, client: Client, tracer: Tracer | None = None
+) -> AsyncIterator[ClientSession]:
+    """Open a session with the server at ``options.url``; see `connect`."""
+    async with AsyncExitStack() as stack:
+        try:
+            session = await stack.enter_async_context(
+                connect_http(
+                    options.url, client=client, headers=dict(options.header), tracer=tracer
+                )
+            )
+        except ValueError as exc:
+            raise CommandError(str(exc)) from exc
+        yield session
 
 
 def to_json(session: ClientSession, value: Any) -> Any:

@@ -70,11 +70,15 @@ def _code_of(exc: McpError) -> Exit:
 
 
 def run_async(
-    command: Callable[[], Awaitable[Exit]], *, on_sigterm: Exit = Exit.INTERRUPTED
+    command: Callable[[], Awaitable[Exit]],
+    *,
+    on_sigterm: Exit = Exit.INTERRUPTED,
+    wind_down: Callable[[], Awaitable[None]] | None = None,
 ) -> Exit:
     """Run *command* under trio until it ends or a signal ends it; return the exit code.
 
-    Ctrl+C and SIGTERM unwind it in order, which ends child processes too, within bounds.
+    Ctrl+C and SIGTERM unwind it in order, which ends child processes too, within bounds. The
+    first one runs *wind_down* before; a second one does not wait for that.
     """
     import trio  # noqa: PLC0415 - `--help` does not need it
 
@@ -83,18 +87,28 @@ def run_async(
     signalled: Exit | None = None
     failure: Exception | None = None
 
-    async def watch(signals: AsyncIterator[int], scope: trio.CancelScope) -> None:
+    async def end_gently(scope: trio.CancelScope, signum: int) -> None:
+        if wind_down is not None:
+            await wind_down()
+        scope.cancel(reason=f"signal {signum}")
+
+    async def watch(
+        signals: AsyncIterator[int], scope: trio.CancelScope, nursery: trio.Nursery
+    ) -> None:
         nonlocal signalled
         async for signum in signals:
+            if signalled is None:
+                nursery.start_soon(end_gently, scope, signum)
+            else:
+                scope.cancel(reason=f"signal {signum}, the second one")
             signalled = ends[signal.Signals(signum)]
-            scope.cancel(reason=f"signal {signum}")
 
     async def run() -> None:
         nonlocal code, failure
         with trio.open_signal_receiver(*ends) as signals:
             async with trio.open_nursery() as nursery:
                 scope = trio.CancelScope()
-                nursery.start_soon(watch, signals, scope)
+                nursery.start_soon(watch, signals, scope, nursery)
                 with scope:
                     try:
                         code = await command()

@@ -1,4 +1,4 @@
-"""``mcp-trio serve``: find a `Server` object and serve it on stdin and stdout."""
+"""``mcp-trio serve``: find a `Server` object and serve it on stdin and stdout, or over HTTP."""
 
 from __future__ import annotations
 
@@ -23,9 +23,13 @@ __all__ = ["load", "run"]
 
 
 def run(options: argparse.Namespace) -> Exit:
-    """Serve until stdin ends or a signal comes; SIGTERM is how clients end a server."""
+    """Serve until stdin ends or a signal comes; SIGTERM is how a server is ended from outside."""
     with _stdout_to_stderr():  # what a module prints while it is imported is no JSON-RPC
         server = load(options.target, show_traceback=options.traceback)
+    if options.http is not None:
+        from .serve_http import run_http  # noqa: PLC0415 - only where it is used
+
+        return run_http(server, options)
 
     async def serve() -> Exit:
         from mcp_trio.server import serve_stdio  # noqa: PLC0415 - after the user's own mistakes

@@ -6,7 +6,13 @@ from mcp_trio.runtime.answers import Accepted, Declined, Dismissed
 from mcp_trio.runtime.middleware import OutgoingRequest
 
 from .calls import ClientSession
-from .connect import connect_memory, connect_stdio, connect_stream, connect_transport
+from .connect import (
+    connect_http,
+    connect_memory,
+    connect_stdio,
+    connect_stream,
+    connect_transport,
+)
 from .endpoint import ClientContext
 from .forms import Elicitation
 from .pages import Page, Pages
@@ -26,6 +32,7 @@ __all__ = [
     "Pages",
     "ToolCall",
     "Updates",
+    "connect_http",
     "connect_memory",
     "connect_stdio",
     "connect_stream",

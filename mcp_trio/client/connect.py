@@ -10,13 +10,21 @@ from __future__ import annotations
 
 import math
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import trio
 
 from mcp_trio import __version__
 from mcp_trio.codec import codec_for
-from mcp_trio.errors import ConnectFailed, InvalidMessage, InvalidResult, PeerError, SessionLost
+from mcp_trio.errors import (
+    ConnectFailed,
+    HttpFailure,
+    InvalidMessage,
+    OutcomeUnknown,
+    PeerError,
+    ProtocolViolation,
+    SessionLost,
+)
 from mcp_trio.runtime.keepalive import run_keep_alive
 from mcp_trio.runtime.service import hold_session
 from mcp_trio.types import InitializeResult
@@ -26,16 +34,19 @@ from .registry import Client
 
 if TYPE_CHECKING:
     import os
+    import ssl
     from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 
     from mcp_trio.abc import SessionFactory, Tracer, Transport
     from mcp_trio.runtime.session import Session
+    from mcp_trio.transports.http_client import Auth, OnSessionLost
     from mcp_trio.transports.process import Stderr
     from mcp_trio.wire.revisions import Revision
 
     from .peer import ServerPeer
 
 __all__ = [
+    "connect_http",
     "connect_memory",
     "connect_stdio",
     "connect_stream",
@@ -102,6 +113,69 @@ async def connect_stdio(
     )
     async with connect_transport(
         transport, client=client, tracer=tracer, label=command[0], failed=transport.failure
+    ) as session:
+        yield session
+
+
+@asynccontextmanager
+async def connect_http(
+    url: str,
+    *,
+    client: Client | None = None,
+    headers: Mapping[str, str] | None = None,
+    auth: Auth | None = None,
+    ssl_context: ssl.SSLContext | None = None,
+    proxy: str | None = "env",
+    transport: Literal["auto", "streamable", "sse"] = "auto",
+    on_session_lost: OnSessionLost = "reinitialize",
+    tracer: Tracer | None = None,
+) -> AsyncIterator[ClientSession]:
+    """Speak MCP with the server at *url* until the block is left.
+
+    Args:
+        url: the endpoint, http or https.
+        client: who we are; only a caller by default.
+        headers: sent with every request, to this origin only.
+        auth: ``await auth(challenge)`` returns further headers; it is asked before each
+            request (None), and once more when the server answers 401 (its
+            ``WWW-Authenticate``).
+        ssl_context: for https, instead of the system's.
+        proxy: the URL of a proxy, None for none; ``"env"`` reads ``HTTPS_PROXY``,
+            ``HTTP_PROXY``, ``ALL_PROXY`` and ``NO_PROXY``.
+        transport: Streamable HTTP, HTTP+SSE of 2024-11-05, or the first and, where the
+            server refuses it with 400, 404 or 405, the second.
+        on_session_lost: what to do when the server has forgotten the session. All calls under
+            way settle at once with `SessionLost`, and ``"fail"`` ends the session;
+            ``"reinitialize"`` opens a new one, in which later calls go on; ``"retry"`` also
+            repeats there the calls that are safe to repeat: those that only read, and tools
+            that were listed as ``readOnlyHint`` or ``idempotentHint``.
+        tracer: hears of each HTTP request, response and event too; the client's by default.
+
+    Besides what `ClientSession` names, calls raise:
+        HttpFailure: no connection, or an HTTP error without a JSON-RPC error.
+        OutcomeUnknown: the connection broke after the request was sent, and the answer
+            cannot be fetched again.
+
+    A checkpoint; for the block see this module. Leaving ends the session on the server too,
+    within ``limits.drain``. Source: 2025-11-25 basic/transports § Streamable HTTP.
+
+    Raises:
+        ConnectFailed: the handshake failed; with status and body of an HTTP error.
+        ValueError: *url*, *proxy* or a header is malformed.
+    """
+    from .http import open_http  # noqa: PLC0415 - only where it is used
+
+    client = client or _nobody()
+    async with open_http(
+        url,
+        client,
+        headers=headers,
+        auth=auth,
+        ssl_context=ssl_context,
+        proxy=proxy,
+        transport=transport,
+        on_session_lost=on_session_lost,
+        tracer=client.tracer if tracer is None else tracer,
     ) as session:
         yield session
 
@@ -213,7 +287,9 @@ async def _initialize(
             raise failed(f"the server refused initialize: {exc}") from exc
         except SessionLost as exc:  # *failed* itself knows of the exit code and the stderr
             raise failed(f"the server did not answer initialize: {exc.reason}") from exc
-        except InvalidResult as exc:
+        except HttpFailure as exc:
+            raise failed(f"the server did not answer initialize: {exc.reason}") from exc
+        except (ProtocolViolation, OutcomeUnknown) as exc:
             raise failed(f"the server did not answer initialize: {exc}") from exc
     raise failed(f"the server did not answer initialize within {patience:g} s")
 

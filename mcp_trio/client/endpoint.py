@@ -169,6 +169,7 @@ class ClientEndpoint:
         method, params = message.method, message.params or {}
         if method == registry.TOOLS_CHANGED:
             peer.outputs.clear()  # until they are listed again nobody knows what holds
+            peer.repeatable.clear()
         found = self._heard.get(method)
         if method == registry.ELICITATION_COMPLETE and not peer.forget_visit(
             params.get("elicitationId")

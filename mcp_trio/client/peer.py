@@ -48,6 +48,7 @@ class ServerPeer:
         codec: of the negotiated revision; of the offered one before.
         roots: what ``session.set_roots`` has set, else the client's static roots, else None.
         outputs: the declared output of each tool that has been listed, by name.
+        repeatable: the tools that have been listed as read-only or idempotent, by name.
         permitted: the methods that the server is known to serve.
         on_progress: takes the progress of every call, where the client wants to hear it.
     """
@@ -64,6 +65,7 @@ class ServerPeer:
         self.roots: tuple[Root, ...] | None = client.static_roots
         self.notices: Final = Notices(session)
         self.outputs: Final[dict[str, ToolOutput]] = {}
+        self.repeatable: Final[set[str]] = set()
         self.permitted: Final[set[str]] = set()
         self.on_progress: Callable[[dict[str, Any]], None] | None = None
         self._readers: dict[str, Callable[[Any], Any]] = {}
@@ -133,8 +135,13 @@ class ServerPeer:
             raise InvalidResult(f"the result of tools/list: {exc}") from exc
 
     def remember(self, tools: Iterable[Tool]) -> None:
-        """Keep the declared outputs of *tools*, to hold later results to them."""
+        """Keep what *tools* declare: outputs, to hold later results to them, and hints."""
         for tool in tools:
+            hints = tool.annotations
+            if hints is not None and (hints.read_only_hint or hints.idempotent_hint):
+                self.repeatable.add(tool.name)
+            else:
+                self.repeatable.discard(tool.name)
             if tool.output_schema is None:
                 self.outputs.pop(tool.name, None)
             else:

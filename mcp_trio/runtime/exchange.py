@@ -53,6 +53,7 @@ if TYPE_CHECKING:
 
     from mcp_trio.abc import Endpoint, Route, Tracer
     from mcp_trio.limits import Deadline
+    from mcp_trio.wire.jsonrpc import RequestId
 
 __all__ = ["CANCELLED", "Exchange"]
 
@@ -154,6 +155,18 @@ class Exchange:
                 yield
             finally:
                 self._enclosed.discard(scope)
+
+    def fail_call(self, id_: RequestId, error: Exception) -> None:
+        """No answer to the call *id_* will come: settle it, if it is still open, with *error*."""
+        call = self._table.outgoing.get(id_)
+        if call is not None and self._table.abandon(call):
+            call.settle(error)
+
+    def cancel_route(self, route: Route) -> None:
+        """What came on *route* belonged to a call that is over: stop serving it, unanswered."""
+        for serving in list(self._table.incoming.values()):
+            if serving.route is route and self._table.peer_cancels(serving.id) is not None:
+                serving.scope.cancel(reason="the call that it came from is over")
 
     # ------------------------------------------------------------ what arrives
 

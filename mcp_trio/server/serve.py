@@ -95,6 +95,7 @@ async def serve_http(  # noqa: ASYNC128 - started() is called by HttpServer.run
     allowed_origins: Sequence[str] = (),
     cors: bool = False,
     authenticate: Callable[[RequestHead], Awaitable[Any]] | None = None,
+    sse_path: str | None = None,
     tracer: Tracer | None = None,
     task_status: trio.TaskStatus[HttpServer] = trio.TASK_STATUS_IGNORED,
 ) -> None:
@@ -120,7 +121,10 @@ async def serve_http(  # noqa: ASYNC128 - started() is called by HttpServer.run
         tracer: told of every message, request and event.
         task_status: ``started()`` hands over the server.
         cors: let pages of *allowed_origins* read the answers.
-        authenticate: names the principal of a request; a session is its opener's alone.
+        authenticate: names the principal of a request, as text; a session is its opener's
+            alone. It may raise `mcp_trio.errors.Refusal`, which is answered with 401. What it
+            sets in context variables is seen by this request's handler only.
+        sse_path: serve HTTP+SSE too, of 2024-11-05, with its event stream there: ``"/sse"``.
 
     Raises:
         OSError: the address cannot be had.
@@ -148,7 +152,15 @@ async def serve_http(  # noqa: ASYNC128 - started() is called by HttpServer.run
         answers=Accepts(json=answers != "sse", sse=answers != "json"),
         revisions=server.revisions,
     )
-    http = HttpServer(server, policy, limits, store=store, authenticate=authenticate, tracer=tracer)
+    http = HttpServer(
+        server,
+        policy,
+        limits,
+        store=store,
+        authenticate=authenticate,
+        tracer=tracer,
+        sse_path=sse_path,
+    )
     if listeners is None:
         listeners = await open_listeners(port, host, ssl_context)
     await http.run(listeners, task_status=task_status)

@@ -48,9 +48,20 @@ class Call:
         return 0 if self.origin is None else self.origin.depth + 1
 
     @property
+    def cancelled(self) -> bool:
+        """Given up without an answer, by its caller or with the call that it came from.
+
+        Over HTTP the latter may be all there is to see: the stream of a call that is
+        cancelled ends, and with it what was asked there.
+        """
+        if self.answer is not None:
+            return False
+        return bool(self.cancels) or (self.origin is not None and self.origin.cancelled)
+
+    @property
     def open(self) -> bool:
         """Neither answered nor cancelled."""
-        return self.answer is None and not self.cancels
+        return self.answer is None and not self.cancelled
 
 
 @final

@@ -85,7 +85,7 @@ def answered_once(recording: Recording) -> Finding:
         elif call.answer is not message:
             breaches.append(f"{_name(call)} was answered again")
     answered = sum(call.answer is not None for call in seen.calls)
-    cancelled = sum(call.answer is None and bool(call.cancels) for call in seen.calls)
+    cancelled = sum(call.cancelled for call in seen.calls)
     left = len(seen.calls) - answered - cancelled
     return Finding(
         law="each request is answered once, and nothing else is",

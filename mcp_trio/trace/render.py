@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import textwrap
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import msgspec
 
 from mcp_trio.wire.jsonrpc import Batch, Failure, Notification, Request, Result
 
 from .calls import Call, Crossing, View, view
+from .http import http_view
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from mcp_trio.wire.jsonrpc import Message
 
+    from .http import Exchange, HttpView, Row
     from .record import Entry, Recording
 
 __all__ = ["WIDTH", "layer_table", "sequence_diagram"]
@@ -48,14 +50,18 @@ def layer_table(recording: Recording, *, width: int = WIDTH) -> str:
     entries = recording.seen_by(seen.side)
     opened = _first(entries, "session.opened")
     transport = None if opened is None else opened.fields.get("transport")
+    http = http_view(seen, entries)
     rows = [
         _host_row(recording, transport),
-        _session_row(seen, entries),
+        _session_row(seen, entries, http),
         ("call", str(len(seen.calls)), _calls_text(seen)),
-        ("HTTP request", "-", "a pipe is one stream in each direction, it has no requests"),
-        _line_row(seen, entries, transport),
-        ("JSON-RPC message", str(len(seen.crossings)), _messages_text(seen)),
     ]
+    if http is None:
+        nothing = "a pipe is one stream in each direction, it has no requests"
+        rows += [("HTTP request", "-", nothing), _line_row(seen, entries, transport)]
+    else:
+        rows += [_request_row(http), _event_row(http)]
+    rows.append(("JSON-RPC message", str(len(seen.crossings)), _messages_text(seen, http)))
     if recording.dropped:
         rows.append(("(not recorded)", str(recording.dropped), "events after the last one shown"))
     return _table(("layer", "count", "what"), rows, width)
@@ -88,12 +94,15 @@ def _host_row(recording: Recording, transport: str | None) -> tuple[str, str, st
     return "host process", "1", where
 
 
-def _session_row(seen: View, entries: tuple[Entry, ...]) -> tuple[str, str, str]:
+def _session_row(
+    seen: View, entries: tuple[Entry, ...], http: HttpView | None
+) -> tuple[str, str, str]:
     start, end = _first(entries, "session.opened"), _first(entries, "session.closed")
-    answer = next((c.answer for c in seen.calls if c.request.method == "initialize"), None)
-    parts = ["not initialized"]
-    if isinstance(answer, Result):
-        parts = [f"{_introduction(answer.result)}"]
+    openings = [call.answer for call in seen.calls if call.request.method == "initialize"]
+    parts = [_introduction(each.result) for each in openings if isinstance(each, Result)][:1]
+    parts = parts or ["not initialized"]
+    if http is not None:
+        parts.append("no session id" if http.issued is None else f"id {http.issued}…")
     if start is not None:
         until = end or entries[-1]
         parts.append(f"open for {(until.time - start.time) * 1000:.0f} ms")
@@ -109,7 +118,7 @@ def _calls_text(seen: View) -> str:
     if reverse:
         groups.append(f"{len(reverse)} reverse, inside of others ({_ids(reverse)})")
     answered = sum(call.answer is not None for call in seen.calls)
-    cancelled = sum(call.answer is None and bool(call.cancels) for call in seen.calls)
+    cancelled = sum(call.cancelled for call in seen.calls)
     left = len(seen.calls) - answered - cancelled
     ends = f"{answered} answered, {cancelled} cancelled" + (f", {left} open" if left else "")
     return "; ".join([*groups, ends])
@@ -135,16 +144,73 @@ def _line_row(
     return "line", str(len(seen.crossings) + noise), text
 
 
-def _messages_text(seen: View) -> str:
+def _request_row(http: HttpView) -> tuple[str, str, str]:
+    methods = {exchange.method: 0 for exchange in http.exchanges}
+    parts = []
+    for method in methods:
+        of_it = [exchange for exchange in http.exchanges if exchange.method == method]
+        parts.append(f"{len(of_it)} {method} ({_numbers(of_it)})")
+    text = ", ".join(parts)
+    with_id = [exchange for exchange in http.exchanges if exchange.session_id is not None]
+    if with_id:
+        text += f"; the session id is on {_numbers(with_id)}"
+    refused = [exchange for exchange in http.exchanges if (exchange.status or 0) >= 400]
+    if refused:
+        text += f"; refused: {', '.join(f'{each.number} ({each.status})' for each in refused)}"
+    text += f"; at most {http.most_open} open at once"
+    still = [exchange for exchange in http.exchanges if not exchange.ended]
+    if still:
+        text += f"; still open: {_numbers(still)}"
+    return "HTTP request", str(len(http.exchanges)), text
+
+
+def _event_row(http: HttpView) -> tuple[str, str, str]:
+    streams = [exchange for exchange in http.exchanges if exchange.events]
+    count = sum(len(exchange.events) for exchange in streams)
+    parts = []
+    for exchange in streams:
+        counters = [event.counter for event in exchange.events]
+        if all(event.id is None for event in exchange.events):
+            parts.append(f"{exchange.name}: {len(counters)} without an id")
+        else:
+            parts.append(f"{exchange.name}: {_runs(counters)}")
+    text = "; ".join(parts) + ("; each stream counts by itself" if len(parts) > 1 else "")
+    return "SSE event", str(count), text or "every answer came as JSON"
+
+
+def _numbers(exchanges: list[Exchange]) -> str:
+    return _runs([str(exchange.number) for exchange in exchanges])
+
+
+def _runs(numbers: list[str]) -> str:
+    """Write numbers in a row, of more than three that follow each other the ends only."""
+    runs: list[list[str]] = []
+    for number in numbers:
+        last = runs[-1][-1] if runs else ""
+        if last.isdecimal() and number.isdecimal() and int(number) == int(last) + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return ", ".join(f"{run[0]}-{run[-1]}" if len(run) > 3 else ", ".join(run) for run in runs)
+
+
+def _messages_text(seen: View, http: HttpView | None) -> str:
     kinds = [type(crossing.message) for crossing in seen.crossings]
     answers = kinds.count(Result) + kinds.count(Failure)
-    return ", ".join(
+    text = ", ".join(
         (
             _plural(kinds.count(Request), "request"),
             _plural(answers, "answer"),
             _plural(kinds.count(Notification), "notification"),
         )
     )
+    if http is None:
+        return text
+    rows = [row for row in http.rows if row.crossing is not None]
+    events = sum(row.event is not None for row in rows)
+    bodies = sum(row.event is None and row.up for row in rows)
+    json = len(rows) - events - bodies
+    return f"{text}; {bodies} in bodies of requests, {json} as JSON, {events} in events"
 
 
 # ---------------------------------------------------------------- the sequence
@@ -152,38 +218,72 @@ def _messages_text(seen: View) -> str:
 #: What a line spends on the time and on the two lanes.
 _TIME: Final = 8
 _INDENT: Final = 4
+#: What the columns of HTTP take: a request, and an event of its stream.
+_REQUEST: Final = 8
+_EVENT: Final = 6
 
 
 def sequence_diagram(recording: Recording, *, width: int = WIDTH) -> str:
     """Return the messages in order, the client's lane at the left and the server's at the right.
 
     A reverse call stands indented under the forward call it came from, and names it. A
-    cancellation is a broken line. Times are milliseconds since the first message.
+    cancellation is a broken line. Times are milliseconds since the first message. Over HTTP
+    each message says which request carried it and, in an event, the event's number in its
+    stream; a dotted line is HTTP without a message.
     """
     seen = view(recording)
-    inner = width - _TIME - 3
-    blank = " " * (_TIME + 1)
+    http = http_view(seen, recording.seen_by(seen.side))
+    if http is None:
+        return _draw([(c.time, "", _arrow_of(c)) for c in seen.crossings], "", width)
+    rows = [(row.time, _carrier(row), _arrow_of_row(row)) for row in http.rows]
+    return _draw(rows, f" {'on':<{_REQUEST}} {'event':>{_EVENT}}", width)
+
+
+#: A line of the picture: its indent, its dash, what it says, and whether it goes to the server.
+_Arrow: TypeAlias = "tuple[int, str, str, bool]"
+
+
+def _draw(rows: list[tuple[float, str, _Arrow]], head: str, width: int) -> str:
+    inner = width - _TIME - len(head) - 3
+    blank = " " * (_TIME + len(head) + 1)
     lines = [
-        f"{'ms':>{_TIME}} client{'server':>{inner - 4}}",
+        f"{'ms':>{_TIME}}{head} client{'server':>{inner - 4}}",
         f"{blank}┬{' ' * inner}┬",
     ]
-    start = seen.crossings[0].time if seen.crossings else 0.0
-    for crossing in seen.crossings:
-        time = f"{(crossing.time - start) * 1000:>{_TIME}.0f}"
-        lines.append(f"{time} │{_arrow(crossing, inner)}│")
+    start = rows[0][0] if rows else 0.0
+    for time, carrier, arrow in rows:
+        ms = f"{(time - start) * 1000:>{_TIME}.0f}"
+        lines.append(f"{ms}{carrier} │{_draw_arrow(arrow, inner)}│")
     lines.append(f"{blank}┴{' ' * inner}┴")
     return "\n".join(lines)
 
 
-def _arrow(crossing: Crossing, inner: int) -> str:
-    message, call = crossing.message, crossing.call
-    indent = min(_INDENT * (0 if call is None else call.depth), inner // 2)
-    dash = "╌" if _is_cancellation(message) else "─"
-    label = _clip(_label(message, call), inner - indent - 8)
+def _draw_arrow(arrow: _Arrow, inner: int) -> str:
+    depth, dash, text, up = arrow
+    indent = min(_INDENT * depth, inner // 2)
+    label = _clip(text, inner - indent - 8)
     line = f" {label} ".ljust(inner - indent - 5, dash)
-    if crossing.sender == "client":
+    if up:
         return f"{' ' * indent}{dash * 3}{line}{dash}▶"
     return f"{' ' * indent}◀{dash * 3}{line}{dash}"
+
+
+def _arrow_of(crossing: Crossing) -> _Arrow:
+    message, call = crossing.message, crossing.call
+    dash = "╌" if _is_cancellation(message) else "─"
+    depth = 0 if call is None else call.depth
+    return depth, dash, _label(message, call), crossing.sender == "client"
+
+
+def _arrow_of_row(row: Row) -> _Arrow:
+    return (0, "┈", row.text, row.up) if row.crossing is None else _arrow_of(row.crossing)
+
+
+def _carrier(row: Row) -> str:
+    """Return the columns that say what a row travelled on."""
+    name = "" if row.exchange is None else row.exchange.name
+    counter = "" if row.event is None else row.event.counter
+    return f" {_clip(name, _REQUEST):<{_REQUEST}} {_clip(counter, _EVENT):>{_EVENT}}"
 
 
 def _is_cancellation(message: Message) -> bool:

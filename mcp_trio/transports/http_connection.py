@@ -17,11 +17,12 @@ import trio
 
 from mcp_trio.errors import ErrorCode, Refusal
 from mcp_trio.wire import http
-from mcp_trio.wire.http_head import RequestHead, format_event_id
-from mcp_trio.wire.http_policy import Reject, cors_headers, refuse, render_error_body
+from mcp_trio.wire.http_head import format_event_id
+from mcp_trio.wire.http_pair import PairStream
+from mcp_trio.wire.http_policy import Reject, refuse
 from mcp_trio.wire.jsonrpc import decode
 from mcp_trio.wire.revisions import REVISIONS, Feature
-from mcp_trio.wire.sse import KEEP_ALIVE, encode_event, encode_priming
+from mcp_trio.wire.sse import encode_event, encode_priming
 
 from .http1 import (
     CONTINUE,
@@ -29,63 +30,31 @@ from .http1 import (
     EndOfRequests,
     Head,
     RequestReader,
-    chunk,
-    json_response,
-    last_chunk,
-    response,
-    stream_head,
 )
 from .http_sessions import HttpSession, HttpTransport
 from .http_sockets import SocketBytes
+from .http_sse import serve_pair_stream, take_pair_message
 from .http_streams import EventStream, Reader
+from .http_writer import LATER, Answering, Facts, ResponseWriter
 
 if TYPE_CHECKING:
     from mcp_trio.abc import ByteStream, Tail
     from mcp_trio.wire.revisions import Revision
 
     from .http_server import HttpServer
+    from .http_writer import RawHeaders
 
 __all__ = ["Connection"]
 
 _log: Final = logging.getLogger("mcp_trio.transports")
 
-RawHeaders = tuple[tuple[bytes, bytes], ...]
 #: Bodies of refused requests up to this size are read, so that the connection can go on.
 _READ_ANYWAY: Final = 65_536
-_LATER: Final[RawHeaders] = ((b"Retry-After", b"1"),)
 #: RFC 9110 § 15.5.2: a 401 "MUST send a WWW-Authenticate header field".
 _CHALLENGE: Final[RawHeaders] = ((b"WWW-Authenticate", b"Bearer"),)
-#: What does not fit the socket is written in pieces; a client has to take each in time.
-_PIECE: Final = 262_144
 
 
-class _Facts:
-    """What was concluded from a head, once for all requests that have it."""
-
-    __slots__ = ("cors", "decision", "head")
-
-    def __init__(self, raw: Head, server: HttpServer) -> None:
-        self.head: Final = RequestHead.read(raw.method, raw.target, raw.headers)
-        self.decision: Final = http.check_head(self.head, server.policy)
-        self.cors: Final = cors_headers(self.head, server.policy) if server.policy.cors else ()
-
-
-class _Answering:
-    """What the answer to the POST at hand will look like, until it is written."""
-
-    __slots__ = ("head", "headers", "json", "plain", "stream")
-
-    def __init__(
-        self, stream: EventStream, *, json: bool, plain: bool, head: Head, headers: RawHeaders
-    ) -> None:
-        self.stream: Final = stream
-        self.json: Final = json
-        self.plain: Final = plain  # its events have no ids
-        self.head: Final = head
-        self.headers: Final = headers
-
-
-class Connection:
+class Connection(ResponseWriter):
     """Serves the requests of one connection, one after another.
 
     Attributes:
@@ -93,39 +62,22 @@ class Connection:
     """
 
     __slots__ = (
-        "_answering",
         "_body",
         "_context",
         "_idle",
-        "_keep",
-        "_reader",
         "_requests",
-        "_rest",
-        "_server",
-        "_since",
-        "_stream",
-        "_stuck",
         "_unread",
-        "_written",
         "scope",
     )
 
     def __init__(self, server: HttpServer, stream: ByteStream) -> None:
+        super().__init__(server, stream)
         self.scope = trio.CancelScope()
-        self._server = server
-        self._stream = stream
         self._context = contextvars.copy_context()
         self._requests = RequestReader(server.limits.header_bytes)
-        self._since = server.sessions.now
         self._idle = True  # waiting for a request
-        self._keep = True
         self._body = False  # waiting for the rest of one
-        self._stuck = False  # waiting for the client to read
         self._unread = False  # a refused request may still be arriving
-        self._reader: Reader | None = None  # of the event stream that is open
-        self._written = 0.0
-        self._answering: _Answering | None = None
-        self._rest = b""
 
     # ------------------------------------------------------------ waiting
 
@@ -159,7 +111,7 @@ class Connection:
                 head = await self._read_head()
                 facts = head.facts
                 if facts is None:
-                    facts = head.facts = _Facts(head, server)
+                    facts = head.facts = Facts(head, server)
                 if not head.keep_alive:
                     self._keep = False
                 server.begin_request()
@@ -172,7 +124,7 @@ class Connection:
             except BadRequest as exc:
                 self._keep = False
                 self._unread = True
-                await self._reject(refuse(exc.status, exc.reason))
+                await self.reject(refuse(exc.status, exc.reason))
 
     async def linger(self) -> None:
         """Let the client read why its request was refused; a checkpoint where it may not have.
@@ -205,39 +157,43 @@ class Connection:
             self._body = True
             self._since = self._server.sessions.now
             if head.wants_continue:
-                await self._write(CONTINUE)
+                await self.write(CONTINUE)
             while body is None:
                 self._requests.receive(await self._stream.receive())
                 body = self._requests.read_body(limit)
             self._body = False
         return body
 
-    async def _serve(self, head: Head, facts: _Facts) -> None:
+    async def _serve(self, head: Head, facts: Facts) -> None:
         decision = facts.decision
         kind = type(decision)
         if kind is Reject or kind is http.Preflight:
             await self._skip_body(head)
             if kind is Reject:
-                await self._reject(decision, facts)  # type: ignore[arg-type]  # by its class
+                await self.reject(decision, facts)
             else:
-                await self._respond(204, (*decision.headers, *facts.cors))  # type: ignore[union-attr]  # by its class
+                await self.respond(204, (*decision.headers, *facts.cors))
             return
         principal = None
         if self._server.authenticate is not None:
             principal = await self._authenticate(facts)
             if type(principal) is Reject:
                 await self._skip_body(head)
-                await self._reject(principal, facts)
+                await self.reject(principal, facts)
                 return
         body = await self._read_body(head)
         if kind is http.PostHead:
-            await self._post(head, facts, decision, body, principal)  # type: ignore[arg-type]  # by its class
+            await self._post(head, facts, decision, body, principal)
         elif kind is http.GetHead:
-            await self._get(head, facts, decision, principal)  # type: ignore[arg-type]  # by its class
+            await self._get(head, facts, decision, principal)
+        elif kind is http.DeleteHead:
+            await self._delete(facts, decision, principal)
+        elif kind is PairStream:
+            await serve_pair_stream(self, self._server, head, facts, principal)
         else:
-            await self._delete(facts, decision, principal)  # type: ignore[arg-type]  # by its class
+            await take_pair_message(self, self._server, facts, body, principal)
 
-    async def _authenticate(self, facts: _Facts) -> Any:
+    async def _authenticate(self, facts: Facts) -> Any:
         """Return the principal of a request, or why it is refused.
 
         What the hook sets in context variables is seen by this request's handler, and by no
@@ -266,31 +222,31 @@ class Connection:
     # ------------------------------------------------------------ POST
 
     async def _post(
-        self, head: Head, facts: _Facts, post: http.PostHead, body: bytes, principal: Any
+        self, head: Head, facts: Facts, post: http.PostHead, body: bytes, principal: Any
     ) -> None:
         server = self._server
         message = decode(body, depth=server.limits.json_depth)
         session = server.sessions.find(post.session_id, principal)
         known = None if session is None else session.facts
-        decision = http.decide_post(post, message, known, server.policy)
+        decision: Any = http.decide_post(post, message, known, server.policy)
         kind = type(decision)
         if kind is http.Serve:
             if session is None:
-                await self._serve_stateless(head, facts, decision)  # type: ignore[arg-type]  # by its class
+                await self._serve_stateless(head, facts, decision)
             else:
-                await self._serve_request(head, facts, decision, session)  # type: ignore[arg-type]  # by its class
+                await self._serve_request(head, facts, decision, session)
         elif kind is http.Accepted:
-            if session is not None and decision.message is not None:  # type: ignore[union-attr]  # by its class
-                session.session.deliver(decision.message, session.transport.route)  # type: ignore[union-attr]  # by its class
+            if session is not None and decision.message is not None:
+                session.session.deliver(decision.message, session.transport.route)
                 session.used = server.sessions.now
-            await self._respond(202, facts.cors)
+            await self.respond(202, facts.cors)
         elif kind is http.OpenSession:
-            await self._open_session(head, facts, decision, principal)  # type: ignore[arg-type]  # by its class
+            await self._open_session(head, facts, decision, principal)
         else:
-            await self._reject(decision, facts)  # type: ignore[arg-type]  # the only class left
+            await self.reject(decision, facts)
 
     async def _serve_request(
-        self, head: Head, facts: _Facts, serve: http.Serve, session: HttpSession
+        self, head: Head, facts: Facts, serve: http.Serve, session: HttpSession
     ) -> None:
         sessions = self._server.sessions
         stream = session.transport.open_stream(deaf=not serve.accepts.sse)
@@ -304,11 +260,11 @@ class Connection:
             stream.detach(reader)
             sessions.end(session)
 
-    async def _serve_stateless(self, head: Head, facts: _Facts, serve: http.Serve) -> None:
+    async def _serve_stateless(self, head: Head, facts: Facts, serve: http.Serve) -> None:
         """Serve a request that stands for itself: an id space of its own."""
         server = self._server
         if server.exchanges.cancel_scope.cancel_called:
-            await self._reject(refuse(503, "the server is stopping", headers=_LATER), facts)
+            await self.reject(refuse(503, "the server is stopping", headers=LATER), facts)
             return
         stream = EventStream("0", "", server.limits, deaf=not serve.accepts.sse, mute=True)
         reader = Reader()
@@ -323,11 +279,11 @@ class Connection:
             stream.detach(reader)
 
     async def _open_session(
-        self, head: Head, facts: _Facts, opening: http.OpenSession, principal: Any
+        self, head: Head, facts: Facts, opening: http.OpenSession, principal: Any
     ) -> None:
         server = self._server
         if server.draining or (opening.keep and not server.sessions.has_room(principal)):
-            await self._reject(refuse(503, "no room for another session", headers=_LATER), facts)
+            await self.reject(refuse(503, "no room for another session", headers=LATER), facts)
             return
         session_id = secrets.token_hex(20) if opening.keep else ""
         events = None if server.store is None else server.store.events
@@ -360,7 +316,7 @@ class Connection:
     async def _answer(
         self,
         head: Head,
-        facts: _Facts,
+        facts: Facts,
         stream: EventStream,
         reader: Reader,
         serve: http.Serve,
@@ -375,12 +331,12 @@ class Connection:
         # field" (2025-11-25): before the client has an id, nothing can be resumed.
         primed = resumable and Feature.PRIMING_EVENT in serve.revision.features
         stream.primed = primed
-        self._answering = _Answering(
+        self._answering = Answering(
             stream, json=serve.accepts.json, plain=not resumable, head=head, headers=headers
         )
-        reader.finish = self._finish
+        reader.finish = self.finish_answer
         if stream.ended:
-            self._finish()
+            self.finish_answer()
         elif sse and (primed or not serve.accepts.json):
             self._server.hurry(reader)
         while not (stream.ended or reader.overdue or reader.hang_up or (sse and stream.has_events)):
@@ -389,11 +345,11 @@ class Connection:
         if self._answering is None:  # written already, but for what did not fit
             if self._rest:
                 rest, self._rest = self._rest, b""
-                await self._write_rest(rest)
+                await self.write_rest(rest)
             return
         self._answering = None
         if not sse:  # cancelled by its sender, who wants no stream
-            await self._respond(204, headers)
+            await self.respond(204, headers)
             return
         if resumable and session is not None and session.session.error is None:
             stream.begin_pump()
@@ -403,108 +359,11 @@ class Connection:
             begin = encode_priming(
                 format_event_id(stream.name, 0), retry=self._server.limits.sse_retry
             )
-        await self._write_stream(head, stream, reader, headers, begin)
-
-    def _finish(self) -> None:
-        """The stream has ended: write the whole response where its answer is all it says.
-
-        Called by whoever sends the answer, one pass before this connection's task runs; one
-        synchronous write, and what does not fit is that task's to finish.
-        """
-        answering = self._answering
-        if answering is None:
-            return
-        stream = answering.stream
-        answer = stream.only_answer()
-        if answer is None:
-            return
-        if answering.json:
-            data = self._json(answer, stream.status, answering.headers)
-        elif answering.plain and answering.head.chunks:
-            begin = self._begin_stream(answering.headers, framed=True)
-            data = b"%b%b%b" % (begin, chunk(encode_event(answer)), last_chunk())
-        else:
-            return
-        self._answering = None
-        stream.take_all()
-        try:
-            taken = self._stream.send_nowait(data)
-        except OSError:
-            taken = 0  # the connection's task meets the same error
-        self._rest = data[taken:]
-
-    def _begin_stream(self, headers: RawHeaders, *, framed: bool) -> bytes:
-        if framed and not headers and self._keep:
-            return stream_head()
-        return response(
-            200,
-            (*http.SSE_HEADERS, *headers),
-            None,
-            keep_alive=self._keep,
-            chunked=framed,
-        )
-
-    def _json(self, answer: bytes, status: int, headers: RawHeaders) -> bytes:
-        if status == 200 and not headers and self._keep:
-            return json_response(answer)
-        extra = _LATER if status == 503 else ()
-        all_headers = (*http.JSON_HEADERS, *headers, *extra)
-        return response(status, all_headers, answer, keep_alive=self._keep)
-
-    async def _write_stream(
-        self, head: Head, stream: EventStream, reader: Reader, headers: RawHeaders, begin: bytes
-    ) -> None:
-        """Write a stream's events until it ends, or somebody else carries it."""
-        framed = head.chunks
-        if not framed:
-            self._keep = False
-        pieces = [self._begin_stream(headers, framed=framed)]
-        self._reader = reader
-        try:
-            while True:
-                if (
-                    stream.standing
-                    and (reader.tick or not stream.awaits(reader))
-                    and self._is_gone()
-                ):
-                    return  # what there is waits for a listener that is there
-                events = begin + self._frames(stream, reader)
-                begin = b""
-                over = stream.exhausted or reader.replaced or reader.hang_up
-                if reader.hang_up and not stream.exhausted:
-                    events += b"retry: %d\n\n" % self._server.limits.sse_retry
-                if not events and not over and reader.tick:
-                    events = KEEP_ALIVE
-                reader.tick = False
-                if events:
-                    pieces.append(chunk(events) if framed else events)
-                if over:
-                    pieces.append(last_chunk() if framed else b"")
-                data = b"".join(pieces)
-                pieces = []
-                if data:
-                    await self._write(data)
-                if over:
-                    return
-                if stream.awaits(reader):
-                    await reader.wait()
-        finally:
-            self._reader = None
-
-    def _is_gone(self) -> bool:
-        return bool(getattr(self._stream, "peer_has_closed", False))
-
-    @staticmethod
-    def _frames(stream: EventStream, reader: Reader) -> bytes:
-        taken = stream.take(reader)
-        if not stream.storable:
-            return b"".join([encode_event(data) for _, data in taken])
-        name = stream.name
-        return b"".join([encode_event(data, id=format_event_id(name, n)) for n, data in taken])
+        await self.write_stream(head, stream, reader, headers, begin)
 
     # ------------------------------------------------------------ GET, DELETE
 
-    async def _get(self, head: Head, facts: _Facts, get: http.GetHead, principal: Any) -> None:
+    async def _get(self, head: Head, facts: Facts, get: http.GetHead, principal: Any) -> None:
         server = self._server
         session = server.sessions.find(get.session_id, principal)
         known = None if session is None else session.facts
@@ -514,12 +373,12 @@ class Connection:
         elif isinstance(decision, http.OpenStream) and session is not None:
             await self._listen(head, facts, decision.revision, session)
         elif not await self._resume_from_store(facts, get, principal):
-            await self._reject(
+            await self.reject(
                 decision if isinstance(decision, Reject) else http.reject_session(), facts
             )
 
     async def _listen(
-        self, head: Head, facts: _Facts, revision: Revision, session: HttpSession
+        self, head: Head, facts: Facts, revision: Revision, session: HttpSession
     ) -> None:
         """Carry the session's standing stream."""
         stream = session.transport.route
@@ -540,7 +399,7 @@ class Connection:
     async def _carry(
         self,
         head: Head,
-        facts: _Facts,
+        facts: Facts,
         stream: EventStream,
         reader: Reader,
         session: HttpSession,
@@ -552,13 +411,13 @@ class Connection:
         # becomes of a call is waited for where its events are stored.
         self._server.end_request()
         try:
-            await self._write_stream(head, stream, reader, facts.cors, begin)
+            await self.write_stream(head, stream, reader, facts.cors, begin)
         finally:
             self._server.begin_request()
             sessions.end(session)
 
     async def _resume(
-        self, head: Head, facts: _Facts, resume: http.ResumeStream, session: HttpSession
+        self, head: Head, facts: Facts, resume: http.ResumeStream, session: HttpSession
     ) -> None:
         """Replay what followed an event of this session's stream, then go on with it."""
         store, transport = self._server.store, session.transport
@@ -574,7 +433,7 @@ class Connection:
             if store is not None:
                 tail = await store.read(session.id, resume, live=stream is not None)
             if tail is None:
-                await self._reject(http.reject_event(), facts)
+                await self.reject(http.reject_event(), facts)
             elif stream is None:
                 await self._replay(facts, resume, tail)
             else:
@@ -586,7 +445,7 @@ class Connection:
             if stream is not None:
                 transport.detach(stream, reader)
 
-    async def _resume_from_store(self, facts: _Facts, get: http.GetHead, principal: Any) -> bool:
+    async def _resume_from_store(self, facts: Facts, get: http.GetHead, principal: Any) -> bool:
         """Serve what another process, now gone, has stored for this session; false if nothing."""
         store = self._server.store
         if store is None or get.session_id is None or get.last_event_id is None:
@@ -604,50 +463,22 @@ class Connection:
         await self._replay(facts, decision, tail)
         return True
 
-    async def _replay(self, facts: _Facts, resume: http.ResumeStream, tail: Tail) -> None:
+    async def _replay(self, facts: Facts, resume: http.ResumeStream, tail: Tail) -> None:
         headers = (*http.SSE_HEADERS, *facts.cors)
-        await self._respond(200, headers, _frame_all(resume.stream, tail))
+        await self.respond(200, headers, _frame_all(resume.stream, tail))
 
-    async def _delete(self, facts: _Facts, delete: http.DeleteHead, principal: Any) -> None:
+    async def _delete(self, facts: Facts, delete: http.DeleteHead, principal: Any) -> None:
         server = self._server
         session = server.sessions.find(delete.session_id, principal)
         known = None if session is None else session.facts
         decision = http.decide_delete(delete, known, server.policy)
         if session is None or isinstance(decision, Reject):
-            await self._reject(
+            await self.reject(
                 decision if isinstance(decision, Reject) else http.reject_session(), facts
             )
             return
         server.sessions.remove(session)
-        await self._respond(200, facts.cors)
-
-    # ------------------------------------------------------------ writing
-
-    async def _reject(self, reject: Reject, facts: _Facts | None = None) -> None:
-        body = render_error_body(reject)
-        if facts is not None and facts.head.method == "HEAD":
-            body = b""  # RFC 9110 § 9.3.2: no content in the answer
-        headers = (*reject.headers, *(facts.cors if facts is not None else ()))
-        if body:
-            headers = (*http.JSON_HEADERS, *headers)
-        await self._respond(reject.status, headers, body)
-
-    async def _respond(self, status: int, headers: RawHeaders, body: bytes = b"") -> None:
-        await self._write(response(status, headers, body, keep_alive=self._keep))
-
-    async def _write(self, data: bytes) -> None:
-        self._written = self._server.sessions.now
-        taken = self._stream.send_nowait(data)
-        if taken < len(data):
-            await self._write_rest(memoryview(data)[taken:])
-
-    async def _write_rest(self, data: bytes | memoryview) -> None:
-        """Write what did not fit; the watcher ends a connection whose client takes nothing."""
-        self._stuck = True
-        for start in range(0, len(data), _PIECE):
-            self._since = self._server.sessions.now
-            await self._stream.send(data[start : start + _PIECE])
-        self._stuck = False
+        await self.respond(200, facts.cors)
 
 
 def _frame_all(name: str, tail: Tail) -> bytes:

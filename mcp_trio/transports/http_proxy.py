@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Final, final
 from urllib.parse import unquote, urlsplit
 
 import h11
-import trio
 from attrs import field, frozen
 
 from mcp_trio.wire.http_hosts import Origin, is_loopback, parse_origin
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    import trio
 
 __all__ = ["Proxy", "ProxyRefused", "proxy_from_environment", "read_proxy", "tunnel"]
 

@@ -75,7 +75,18 @@ class _Memo:
 class ResponseReader:
     """The incoming side of one connection: feed bytes, take heads and bodies in turn."""
 
-    __slots__ = ("_buffer", "_ended", "_h11", "_left", "_limit", "_memo", "_method", "_reusable")
+    __slots__ = (
+        "_begun",
+        "_buffer",
+        "_complete",
+        "_ended",
+        "_h11",
+        "_keep_alive",
+        "_left",
+        "_limit",
+        "_memo",
+        "_method",
+    )
 
     def __init__(self, header_bytes: int) -> None:
         self._limit = header_bytes
@@ -83,13 +94,16 @@ class ResponseReader:
         self._ended = False
         self._memo: _Memo | None = None
         self._method: HttpMethod = "POST"
+        self._begun = False  # an interim response has come
         self._h11: h11.Connection | None = None
         self._left = 0  # of a body of known length
-        self._reusable = False
+        self._keep_alive = False
+        self._complete = True
 
     def expect(self, method: HttpMethod) -> None:
         """A request of this *method* goes out: its response comes next."""
         self._method = method
+        self._begun = False
 
     def receive(self, data: bytes) -> None:
         """Take bytes of the connection; ``b""`` is its end."""
@@ -116,7 +130,7 @@ class ResponseReader:
                 if len(buffer) >= self._limit:
                     raise BadResponse(f"the response's head is over {self._limit} bytes")
                 if self._ended:
-                    raise CutShort(begun=bool(buffer))
+                    raise CutShort(begun=self._begun or bool(buffer))
                 return None
             end = blank.end()
             length = _LENGTH.search(buffer, 0, end)
@@ -143,6 +157,7 @@ class ResponseReader:
             raise BadResponse(str(exc)) from None
         if type(event) is h11.InformationalResponse:  # RFC 9110 section 15.2: skipped
             self._buffer = self._buffer[end:]
+            self._begun = True
             return None
         if type(event) is not h11.Response:
             raise BadResponse("no status line")
@@ -164,13 +179,15 @@ class ResponseReader:
             connection.receive_data(rest)
         if self._ended:
             connection.receive_data(b"")
-        self._reusable = head.keep_alive
+        self._keep_alive = head.keep_alive
+        self._complete = False
         return head
 
     def _begin_sized(self, head: Head, length: int, end: int) -> Head:
         self._left = length
         self._buffer = self._buffer[end:]
-        self._reusable = head.keep_alive
+        self._keep_alive = head.keep_alive
+        self._complete = False
         return head
 
     # ------------------------------------------------------------ bodies
@@ -190,7 +207,8 @@ class ResponseReader:
         self._left -= len(data)
         if self._left and self._ended:
             raise CutShort(begun=True)
-        return data, not self._left
+        self._complete = not self._left
+        return data, self._complete
 
     def _read_events(self, connection: h11.Connection) -> tuple[bytes, bool]:
         parts: list[bytes] = []
@@ -209,15 +227,16 @@ class ResponseReader:
                 raise CutShort(begun=True) from None
             raise BadResponse(str(exc)) from None
         if complete:
-            self._reusable = self._reusable and connection.our_state is h11.DONE
+            self._complete = True
+            self._keep_alive = self._keep_alive and connection.our_state is h11.DONE
             self._buffer = connection.trailing_data[0]
             self._h11 = None
         return parts[0] if len(parts) == 1 else b"".join(parts), complete
 
     @property
     def reusable(self) -> bool:
-        """Whether the connection can carry another request, after a whole response."""
-        return self._reusable and not self._buffer and not self._ended
+        """Whether the connection can carry another request: the response is read to its end."""
+        return self._complete and self._keep_alive and not self._buffer and not self._ended
 
 
 def _awaiting(method: HttpMethod, limit: int) -> h11.Connection:

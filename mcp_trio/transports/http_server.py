@@ -19,12 +19,13 @@ from typing import TYPE_CHECKING, Any, Final
 import trio
 
 from mcp_trio.runtime.service import run_beside
+from mcp_trio.wire.http import check_head
+from mcp_trio.wire.http_pair import PairPaths, check_pair
 
 from .http_connection import Connection
 from .http_sessions import SessionTable
-from .http_sockets import SocketBytes, acceptor
+from .http_sockets import SocketBytes, accepting
 from .http_store import SafeStore
-from .pipe import StreamBytes
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
     from .http_sessions import HttpSession
     from .http_streams import EventStream, Reader
+    from .pipe import StreamBytes
 
 __all__ = ["HttpServer", "open_listeners"]
 
@@ -58,6 +60,7 @@ class HttpServer:
         store: keeps events for clients that come back; None: a broken stream is lost.
         authenticate: names the principal of a request, from its head; a session belongs to
             the one who opened it. It may raise `mcp_trio.errors.Refusal` to answer 401.
+        sse_path: where the event stream of HTTP+SSE is (2024-11-05); None: nowhere.
 
     Attributes:
         url: where it is, once it runs.
@@ -73,6 +76,7 @@ class HttpServer:
         store: EventStore | None = None,
         authenticate: Callable[[RequestHead], Awaitable[Any]] | None = None,
         tracer: Tracer | None = None,
+        sse_path: str | None = None,
     ) -> None:
         self.factory: Final = factory
         self.policy: Final = policy
@@ -81,11 +85,14 @@ class HttpServer:
         resumes = store is not None and "GET" in policy.methods
         self.store: Final = SafeStore(store) if store is not None and resumes else None
         self.authenticate: Final = authenticate
+        self._pair = None if sse_path is None else PairPaths(sse_path)
         self.tracer: Final = tracer
         self.sessions: Final = SessionTable(limits)
         self.url = ""
         self.draining = False
         self.connections: set[Connection] = set()
+        self.traced_requests = 0
+        self._connection: Final = _connection_class(tracer)
         self.open_requests = 0
         self._accepting = trio.CancelScope()
         self._nursery: trio.Nursery | None = None
@@ -94,6 +101,12 @@ class HttpServer:
         self._quiet = trio.lowlevel.ParkingLot()
         self._hurried: deque[tuple[float, Reader]] = deque()
         self._hurry = trio.lowlevel.ParkingLot()
+
+    def check(self, head: RequestHead) -> Any:
+        """Judge a request before its body is read, by the rules of the endpoint it is for."""
+        if self._pair is not None and head.path in self._pair.paths:
+            return check_pair(head, self._pair, self.policy)
+        return check_head(head, self.policy)
 
     # ------------------------------------------------------------ life
 
@@ -153,7 +166,7 @@ class HttpServer:
         self.draining = True
         self._accepting.cancel(reason="the server stops accepting")
         for session in self.sessions:
-            session.transport.route.end()
+            session.transport.stop()
         for connection in list(self.connections):
             connection.stop_if_idle()
 
@@ -177,21 +190,21 @@ class HttpServer:
 
     async def _accept(self, listener: trio.abc.Listener[Any]) -> None:
         assert self._nursery is not None  # noqa: S101 - it is what runs this
-        accept = acceptor(listener)
-        while True:
-            while len(self.connections) >= self.limits.connections:
-                await self._room.park()
-            try:
-                data = await accept()
-            except OSError as exc:
-                if exc.errno not in _FULL:
-                    raise
-                _log.error("cannot accept a connection: %s", exc)
-                await trio.sleep(0.1)
-                continue
-            connection = Connection(self, data)
-            self.connections.add(connection)
-            self._nursery.start_soon(self._hold, connection, data)
+        with accepting(listener) as accept:
+            while True:
+                while len(self.connections) >= self.limits.connections:
+                    await self._room.park()
+                try:
+                    data = await accept()
+                except OSError as exc:
+                    if exc.errno not in _FULL:
+                        raise
+                    _log.error("cannot accept a connection: %s", exc)
+                    await trio.sleep(0.1)
+                    continue
+                connection = self._connection(self, data)
+                self.connections.add(connection)
+                self._nursery.start_soon(self._hold, connection, data)
 
     async def _hold(self, connection: Connection, data: SocketBytes | StreamBytes) -> None:
         """Serve one connection; what goes wrong on it stays on it."""
@@ -280,6 +293,15 @@ class HttpServer:
             for connection in list(self.connections):
                 connection.look(now)
             self.sessions.expire(now)
+
+
+def _connection_class(tracer: Tracer | None) -> type[Connection]:
+    """Return what serves a connection: without a tracer nothing looks for one."""
+    if tracer is None:
+        return Connection
+    from .http_traced import TracedConnection  # noqa: PLC0415 - only where it is used
+
+    return TracedConnection
 
 
 def _url_of(listener: Any, path: str) -> str:

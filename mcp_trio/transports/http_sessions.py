@@ -40,7 +40,7 @@ class HttpTransport:
         self._opened = 0
         self.streams: dict[str, EventStream] = {}
         self.listeners: list[Reader] = []  # standing GETs, the newest last
-        self.route: Final = self._open("0", standing=True)
+        self.route: EventStream = self._open("0", standing=True)
 
     def open_stream(self, *, deaf: bool = False) -> EventStream:
         """Return a new stream for the answer to one POST."""
@@ -59,6 +59,10 @@ class HttpTransport:
         )
         self.streams[name] = stream
         return stream
+
+    def stop(self) -> None:
+        """The server drains: end the standing stream."""
+        self.route.end()
 
     def attach(self, stream: EventStream, reader: Reader) -> None:
         """Let *reader*, of a GET, carry *stream* from now on."""
@@ -174,12 +178,14 @@ class SessionTable:
     def __iter__(self) -> Any:
         return iter(list(self._by_id.values()))
 
-    def find(self, session_id: str | None, principal: Any) -> HttpSession | None:
-        """Return the session of this id, if it is there and *principal*'s own."""
+    def find(
+        self, session_id: str | None, principal: Any, *, kind: type[HttpTransport] = HttpTransport
+    ) -> HttpSession | None:
+        """Return the session of this id, if it is there, of this kind and *principal*'s own."""
         found = None if session_id is None else self._by_id.get(session_id)
         if found is None or found.principal != principal or found.session.error is not None:
             return None
-        return found
+        return found if type(found.transport) is kind else None
 
     def has_room(self, principal: Any) -> bool:
         """Make room for one more session of *principal*; false, and counted, if there is none."""

@@ -11,9 +11,9 @@ import trio
 from .pipe import StreamBytes
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Iterator
 
-__all__ = ["SocketBytes", "acceptor"]
+__all__ = ["SocketBytes", "accepting"]
 
 CHUNK: Final = 65_536
 
@@ -93,20 +93,20 @@ class SocketBytes:
             self._socket.close()
 
 
-def acceptor(
+@contextlib.contextmanager
+def accepting(
     listener: trio.abc.Listener[Any],
-) -> Callable[[], Awaitable[SocketBytes | StreamBytes]]:
-    """Return a function that waits for the next connection of *listener*. A checkpoint."""
+) -> Iterator[Callable[[], Awaitable[SocketBytes | StreamBytes]]]:
+    """Give a function that waits for the next connection of *listener*. A checkpoint."""
 
     async def accept() -> SocketBytes | StreamBytes:
         stream = await listener.accept()
         return SocketBytes(stream) if isinstance(stream, trio.SocketStream) else StreamBytes(stream)
 
     if not isinstance(listener, trio.SocketListener):
-        return accept
+        yield accept
+        return
     inner = listener.socket
-    waiting = socket.fromfd(inner.fileno(), inner.family, inner.type)
-    waiting.setblocking(False)
 
     async def accept_tcp() -> SocketBytes:
         await trio.lowlevel.wait_readable(inner)
@@ -118,4 +118,7 @@ def acceptor(
             except ConnectionError:
                 continue  # it went away while it waited
 
-    return accept_tcp
+    # Closed in the end, or the kernel would go on to take connections for it.
+    with socket.fromfd(inner.fileno(), inner.family, inner.type) as waiting:
+        waiting.setblocking(False)
+        yield accept_tcp

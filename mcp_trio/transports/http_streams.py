@@ -316,8 +316,11 @@ class EventStream:
 
     @property
     def exhausted(self) -> bool:
-        """True where everything has been taken and nothing more will come."""
-        return self.ended and not self._pending and not self._ready
+        """True where everything has been taken and nothing more will come.
+
+        By size, since what is just being stored is neither pending nor ready.
+        """
+        return self.ended and not self._size and not self._ready_size
 
     # ------------------------------------------------------------ the store
 
@@ -402,14 +405,14 @@ class EventStream:
         if self.reader is not None or self.standing:
             self._ready += batch
             self._ready_size += size
+        if self.standing:
+            self._trim_ready()
         if self.reader is not None:
             self.reader.rouse()
-        elif self.standing:
-            self._trim_ready()
         self._make_room()
 
     def _trim_ready(self) -> None:
-        """Keep the newest, for a client that comes back without an event id."""
+        """Keep the newest for one who reads too slowly, or comes back without an event id."""
         limits, ready, first = self._limits, self._ready, 0
         while (
             len(ready) - first > limits.events_per_stream

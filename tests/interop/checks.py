@@ -23,7 +23,15 @@ if TYPE_CHECKING:
 
     from .talk import Talk
 
-__all__ = ["CHECKS", "Check", "code_of", "give_up", "text_of"]
+__all__ = [
+    "CHECKS",
+    "Check",
+    "cancel_silent_call",
+    "code_of",
+    "cut_and_listen",
+    "give_up",
+    "text_of",
+]
 
 Check: TypeAlias = "Callable[[Talk], Awaitable[Any]]"
 
@@ -259,11 +267,61 @@ async def cancel_call(talk: Talk) -> Any:
     return (await recorded(talk, "slow ended"))["slow ended"]
 
 
+async def cancel_silent_call(talk: Talk) -> Any:
+    """The same where nothing is heard of a call that runs."""
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(talk.session.call_tool, "slow")
+        await recorded(talk, "slow begun")
+        nursery.cancel_scope.cancel()
+    assert talk.session.statistics().outgoing == 0
+    return (await recorded(talk, "slow ended"))["slow ended"]
+
+
 async def cancel_call_that_asks(talk: Talk) -> Any:
     await give_up(talk, "hold", {}, "asked", "hold")
     record = await recorded(talk, "hold cancelled")
     await talk.until("taken back")
     return [record["hold cancelled"], record["open"], len(talk.all("taken back"))]
+
+
+# ---------------------------------------------------------------- lost connections
+
+
+async def lose(talk: Talk, n: int, **where: int) -> list[Any]:
+    """Call a tool that reports n times, on a connection that is about to be lost."""
+    seen: list[Any] = []
+    result = await talk.session.call_tool(
+        "progress",
+        {"n": n, **where},
+        progress=lambda p: seen.append([p.progress, p.total, p.message]),
+    )
+    return [*seen, text_of(result)]
+
+
+async def cut_in_a_call(talk: Talk) -> Any:
+    talk.wire.cut_after("step 1")
+    seen = await lose(talk, 3)
+    return seen if talk.wire.resumed else "nothing was cut"
+
+
+async def hung_up_in_a_call(talk: Talk) -> Any:
+    seen = await lose(talk, 3, hang_up=1)
+    return seen if talk.wire.resumed else "nobody hung up"
+
+
+async def cut_while_listening(talk: Talk) -> Any:
+    await cut_and_listen(talk, "echo", text="cut here")
+    await text(talk, "grow")
+    await talk.until("tools changed")
+    return "done"
+
+
+async def cut_and_listen(talk: Talk, tool: str, **arguments: str) -> None:
+    """Lose every connection with the answer, and wait until the client listens again."""
+    cut = talk.wire.cut_after("cut here")
+    await talk.session.call_tool(tool, arguments)
+    await cut.wait()
+    await talk.wire.listening.wait()
 
 
 CHECKS: Final[dict[str, Check]] = {
@@ -305,4 +363,7 @@ CHECKS: Final[dict[str, Check]] = {
     "tools changed": tools_changed,
     "cancel a call": cancel_call,
     "cancel a call that asks": cancel_call_that_asks,
+    "cut in a call": cut_in_a_call,
+    "hung up in a call": hung_up_in_a_call,
+    "cut while listening": cut_while_listening,
 }

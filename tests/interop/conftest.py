@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.interop import install
+from tests.interop import install, survey
+from tests.interop.processes import Hosts
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
 _ASKED = os.environ.get("MCP_INTEROP") == "1"
 
@@ -25,8 +26,27 @@ def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _peers() -> None:
-    """Install every peer before the first test, so that no test's time is spent on that."""
+def _peers(request: pytest.FixtureRequest) -> None:
+    """Install every peer before the first test, so that no test's time is spent on that.
+
+    Then begin the surveys that the selected tests are going to ask for.
+    """
     if _ASKED:
         for peer in install.ALL:
             install.ensure(peer)
+        survey.begin(_surveys(request.session.items))
+
+
+def _surveys(items: Sequence[pytest.Item]) -> Iterator[tuple[str, str]]:
+    for item in items:
+        if item.path.name == "test_their_clients.py":
+            params = item.callspec.params  # type: ignore[attr-defined] # each is parametrized
+            yield params["client"], params["transport"]
+
+
+@pytest.fixture(scope="session")
+def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosts]:
+    """Servers over HTTP."""
+    running = Hosts(tmp_path_factory.mktemp("hosts"))
+    with running.ends:
+        yield running

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-__all__ = ["CHOICES", "CHOSEN", "FORM", "SEEN", "TOOLS"]
+__all__ = ["CHOICES", "CHOSEN", "FORM", "RESUMED", "SEEN", "TOOLS"]
 
 FORM: Final = {
     "name": "Ann",
@@ -99,4 +99,11 @@ SEEN: Final[dict[str, Any]] = {
     "tools changed": True,
     "cancel a call": 1,
     "cancel a call that asks": [1, 0, 1],
+}
+
+#: The same over HTTP, where the server keeps its events and the connection is lost.
+RESUMED: Final[dict[str, Any]] = {
+    "cut in a call": [*SEEN["progress"], "done"],
+    "hung up in a call": [*SEEN["progress"], "done"],
+    "cut while listening": "done",
 }

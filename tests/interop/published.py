@@ -7,17 +7,18 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import trio
+from attrs import evolve
 
 from mcp_trio.types import PromptReference, ResourceTemplateReference
 from tests.interop import checks, install
 from tests.interop.checks import CHECKS, text_of
-from tests.interop.features import SEEN
+from tests.interop.features import RESUMED, SEEN
 from tests.interop.peer import ServerPeer
 
 if TYPE_CHECKING:
     from .talk import Talk
 
-__all__ = ["EVERYTHING", "FILES", "MEMORY"]
+__all__ = ["EVERYTHING", "EVERYTHING_HTTP", "EVERYTHING_SSE", "FILES", "MEMORY"]
 
 # ---------------------------------------------------------------- server-everything
 
@@ -144,7 +145,17 @@ async def _cancel(talk: Talk) -> Any:
 
 async def _tools_changed(talk: Talk) -> Any:
     await talk.until("tools changed")  # when it knows what the client can do
+    return await _conditional_tools(talk)
+
+
+async def _conditional_tools(talk: Talk) -> Any:
     return "trigger-url-elicitation" in await checks.list_tools(talk)
+
+
+async def _cut_while_listening(talk: Talk) -> Any:
+    await checks.cut_and_listen(talk, "echo", message="cut here")
+    await _updates(talk)
+    return "done"
 
 
 EVERYTHING: Final = ServerPeer(
@@ -190,6 +201,7 @@ EVERYTHING: Final = ServerPeer(
         "log level": _log_level,
         "tools changed": _tools_changed,
         "cancel a call": _cancel,
+        "cut while listening": _cut_while_listening,
     },
     seen={
         "initialize": ["mcp-servers/everything", "2.0.0", "2025-11-25"],
@@ -270,6 +282,32 @@ EVERYTHING: Final = ServerPeer(
         "elicitation: url visited": "it never tells of the end",
         "cancel a call that asks": "a cancelled tool does not take its question back",
     },
+)
+
+_EVENTLESS: Final = "no event has an id in HTTP+SSE"
+
+EVERYTHING_HTTP: Final = evolve(
+    EVERYTHING,
+    transport="streamable",
+    args=("streamableHttp",),
+    env={"PORT": "{port}"},
+    checks={**EVERYTHING.checks, "list tools": _conditional_tools},
+    lacks={
+        **EVERYTHING.lacks,
+        "tools changed": "it tells as the session begins, before a client can listen",
+        "cut in a call": "once it has replayed a stream, nothing more comes on it",
+        "hung up in a call": "it never hangs up",
+    },
+)
+
+EVERYTHING_SSE: Final = evolve(
+    EVERYTHING_HTTP,
+    title="server-everything, HTTP+SSE",
+    transport="sse",
+    path="/sse",
+    args=("sse",),
+    checks=EVERYTHING.checks,
+    lacks={**EVERYTHING.lacks, **dict.fromkeys(RESUMED, _EVENTLESS)},
 )
 
 # ---------------------------------------------------------------- the two that do something

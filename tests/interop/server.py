@@ -1,18 +1,24 @@
 """Our server with a little of everything, for clients that are not ours.
 
-usage: python -m tests.interop.server
+usage: python -m tests.interop.server [--http | --http-resumable]
+
+Over HTTP it prints its URL; its client's connections run over a wire that can be cut.
 """
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
+from functools import partial
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
 import trio
 from attrs import field, frozen
 from msgspec import Meta
 
-from mcp_trio import Accepted, Context, Declined, Server, serve_stdio
+from mcp_trio import Accepted, Context, Declined, Limits, Server, serve_http, serve_stdio
+from mcp_trio.stores.memory import MemoryStore
 from mcp_trio.types import (
     AudioContent,
     CallToolResult,
@@ -29,14 +35,21 @@ from mcp_trio.types import (
     ToolUseContent,
 )
 from tests.interop.features import CHOICES
+from tests.interop.wire import Wire
 
 PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNkYAAAAAYAAjCB0C8AAAAASUVORK5CYII="
 WAV = "UklGRiQAAABXQVZFZm10IBAAAAABAAEAQB8AAEAfAAABAAgAZGF0YQAAAAA="
 STYLES = ("formal", "friendly", "french")
 
 server = Server(
-    "everything", version="1.0", title="Everything", instructions="Call anything.", page_size=7
+    "everything",
+    version="1.0",
+    title="Everything",
+    instructions="Call anything.",
+    page_size=7,
+    limits=Limits(sse_retry=100),
 )
+wire = Wire()
 notes = {"first": "one", "second": "two"}
 seen: Counter[str] = Counter()
 
@@ -96,12 +109,17 @@ async def contents() -> CallToolResult:
 
 
 @server.tool
-async def progress(ctx: Context, n: int) -> str:
-    """Report progress n times, a while apart."""
+async def progress(ctx: Context, n: int, cut: int = 0, hang_up: int = 0) -> str:
+    """Report progress n times, a while apart; over HTTP, lose the connection after a step."""
     for step in range(1, n + 1):
+        is_cut = wire.cut_after(f"step {step}") if step == cut else None
         await ctx.progress(step, total=n, message=f"step {step}")
+        if is_cut is not None:
+            await is_cut.wait()
         # The TypeScript clients lose progress that arrives in one read with the answer.
         await trio.sleep(0.02)
+        if step == hang_up and not ctx.close_stream():
+            raise RuntimeError("there is no stream to close")
     return "done"
 
 
@@ -284,5 +302,17 @@ def _text(content: Any) -> str:
     return "".join(block.text for block in blocks if isinstance(block, TextContent))
 
 
+async def _serve_over_http(*, resumable: bool) -> None:
+    store = MemoryStore() if resumable else None
+    async with trio.open_nursery() as nursery:
+        http = await nursery.start(partial(serve_http, server, store=store))
+        url = urlsplit(http.url)
+        port = await nursery.start(wire.run, url.port)
+        print(f"http://127.0.0.1:{port}{url.path}", flush=True)  # noqa: T201 - see above
+
+
 if __name__ == "__main__":
-    trio.run(serve_stdio, server)
+    if sys.argv[1:]:
+        trio.run(partial(_serve_over_http, resumable=sys.argv[1] == "--http-resumable"))
+    else:
+        trio.run(serve_stdio, server)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import trio
@@ -16,10 +17,12 @@ from mcp_trio import (
     Dismissed,
     Elicitation,
     Limits,
+    connect_http,
     connect_stdio,
 )
 from mcp_trio.types import CreateMessageResult, TextContent, ToolResultContent, ToolUseContent
 from tests.interop.features import CHOSEN, FORM
+from tests.interop.wire import Wire
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
     from mcp_trio.types import CreateMessageRequestParams
 
     from .peer import ServerPeer
+    from .processes import Hosts
 
 __all__ = ["Talk", "talk_to"]
 
@@ -41,12 +45,14 @@ class Talk:
 
     Attributes:
         session: with the server.
+        wire: what lies between, over HTTP.
         answer: what the user says to forms.
         form: what the user fills in.
         heard: what arrived unasked, oldest first.
     """
 
     session: ClientSession = field(init=False)
+    wire: Wire = field(factory=Wire)
     answer: str = "accept"
     form: dict[str, Any] = field(factory=lambda: dict(FORM))
     heard: list[tuple[Any, ...]] = field(factory=list)
@@ -133,14 +139,44 @@ def _client(talk: Talk, server: ServerPeer, roots: Sequence[str]) -> Client:
 
 
 @asynccontextmanager
-async def talk_to(server: ServerPeer, feature: str, folder: Path) -> AsyncIterator[Talk]:
-    """Start *server* to show *feature*, in *folder*, and talk with it until the block is left."""
-    command = server.command(feature, folder)
-    env = {key: value.format(folder=folder) for key, value in server.env.items()}
+async def talk_to(
+    server: ServerPeer, feature: str, folder: Path, hosts: Hosts
+) -> AsyncIterator[Talk]:
+    """Talk with *server*, which is to show *feature*, until the block is left.
+
+    Over stdio it is started for that, in *folder*; over HTTP it is one of *hosts*.
+    """
     talk = Talk()
     client = _client(talk, server, [root.format(folder=folder) for root in server.roots])
-    async with connect_stdio(
-        command, client=client, cwd=folder, env=env, stderr="capture"
-    ) as session:
-        talk.session = session
+    connect = _over_stdio if server.transport == "stdio" else partial(_over_http, hosts=hosts)
+    async with connect(talk, client, server, feature, folder):
         yield talk
+
+
+@asynccontextmanager
+async def _over_stdio(
+    talk: Talk, client: Client, server: ServerPeer, feature: str, folder: Path
+) -> AsyncIterator[None]:
+    async with connect_stdio(
+        server.command(feature, folder),
+        client=client,
+        cwd=folder,
+        env=server.environment(folder),
+        stderr="capture",
+    ) as talk.session:
+        yield
+
+
+@asynccontextmanager
+async def _over_http(
+    talk: Talk, client: Client, server: ServerPeer, feature: str, _: Path, *, hosts: Hosts
+) -> AsyncIterator[None]:
+    assert server.transport != "stdio"
+    async with trio.open_nursery() as nursery:
+        port = await nursery.start(talk.wire.run, hosts.port_of(server, feature))
+        url = f"http://127.0.0.1:{port}{server.path}"
+        async with connect_http(url, client=client, transport=server.transport) as talk.session:
+            # What a server says before the standing stream is open, it says to nobody.
+            await talk.wire.listening.wait()
+            yield
+        nursery.cancel_scope.cancel()

@@ -196,14 +196,34 @@ async function cancellation(client, call) {
   });
 }
 
+async function resumption(call) {
+  const lose = async (n, where) => {
+    const seen = [];
+    const onprogress = (p) => seen.push([p.progress, p.total, p.message]);
+    const [{ text }] = (await call('progress', { n, ...where }, { onprogress })).content;
+    return [...seen, text];
+  };
+  await report.check('cut in a call', () => lose(3, { cut: 1 }));
+  await report.check('hung up in a call', () => lose(3, { hang_up: 1 }));
+  await report.check('cut while listening', async () => {
+    const changes = () => heard.items.filter(([method]) => method === 'notifications/tools/list_changed');
+    const before = changes().length;
+    const seen = await lose(1, { cut: 1 });
+    await call('grow');
+    while (changes().length === before) await pause();
+    return seen.at(-1);
+  });
+}
+
 // `call(name, args, options)` calls a tool; `version()` is the negotiated revision.
-export async function run(client, call, version) {
+export async function run(client, call, version, resumable) {
   await report.check('initialize', () => {
     const server = client.getServerVersion();
     return Promise.resolve([server.name, server.version, version()]);
   });
   await report.check('ping', async () => Boolean(await client.ping()));
   for (const part of [lists, calls, reverse, resources, others, cancellation]) await part(client, call);
+  if (resumable) await resumption(call);
   await client.close();
   report.print();
 }

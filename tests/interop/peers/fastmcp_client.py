@@ -1,4 +1,7 @@
-"""FastMCP as a client. usage: fastmcp_client.py COMMAND ARG..."""
+"""FastMCP as a client. See `report.target`.
+
+usage: fastmcp_client.py TARGET...
+"""
 
 import asyncio
 import sys
@@ -7,9 +10,9 @@ import warnings
 import anyio
 import mcp_types as types
 from fastmcp import Client
-from fastmcp.client.transports import StdioTransport
+from fastmcp.client.transports import StdioTransport, StreamableHttpTransport
 from mcp import MCPError
-from report import CHOICES, FORM, Heard, Report
+from report import CHOICES, FORM, Heard, Report, target
 
 warnings.simplefilter("ignore")  # some methods are deprecated by the next revision
 
@@ -286,9 +289,43 @@ async def cancellation(client):
     await report.check("cancel a call that asks", cancel_reverse)
 
 
-async def main(command):
+async def resumption(client):
+    async def lose(n, **where):
+        seen = []
+
+        async def on_progress(value, total, text):
+            seen.append([value, total, text])
+
+        arguments = {"n": n, **where}
+        result = await client.call_tool("progress", arguments, progress_handler=on_progress)
+        return [*seen, result.content[0].text]
+
+    async def listening():
+        def changes():
+            return [i for i in heard.items if i[0] == "notifications/tools/list_changed"]
+
+        before = len(changes())
+        seen = await lose(1, cut=1)
+        await client.call_tool("grow", {})
+        while len(changes()) == before:
+            await anyio.sleep(0.02)
+        return seen[-1]
+
+    await report.check("cut in a call", lambda: lose(3, cut=1))
+    await report.check("hung up in a call", lambda: lose(3, hang_up=1))
+    await report.check("cut while listening", listening)
+
+
+def transport(url, command):
+    if url:
+        return StreamableHttpTransport(url)
+    return StdioTransport(command[0], command[1:], keep_alive=False)
+
+
+async def main(arguments):
+    url, command, resumable = target(arguments)
     client = Client(
-        StdioTransport(command[0], command[1:], keep_alive=False),
+        transport(url, command),
         sampling_handler=sample,
         sampling_capabilities=types.SamplingCapability(tools=types.SamplingToolsCapability()),
         elicitation_handler=elicit,
@@ -305,6 +342,8 @@ async def main(command):
         await report.check("ping", client.ping)
         for part in (lists, calls, reverse, resources, others, cancellation):
             await part(client)
+        if resumable:
+            await resumption(client)
     report.print()
 
 

@@ -1,11 +1,15 @@
-"""The official Python SDK, version 1, as a client. usage: py_v1.py COMMAND ARG..."""
+"""The official Python SDK, version 1, as a client. See `report.target`.
+
+usage: py_v1.py TARGET...
+"""
 
 import sys
 
 import anyio
 from mcp import ClientSession, McpError, StdioServerParameters, stdio_client, types
+from mcp.client.streamable_http import streamable_http_client
 from pydantic import AnyUrl
-from report import CHOICES, FORM, Heard, Report
+from report import CHOICES, FORM, Heard, Report, target
 
 report = Report()
 heard = Heard()
@@ -288,11 +292,44 @@ async def cancellation(client):
     report.missing("cancel a call that asks", why)
 
 
-async def main(command):
-    server = StdioServerParameters(command=command[0], args=command[1:])
+async def resumption(client):
+    async def lose(n, **where):
+        seen = []
+
+        async def on_progress(value, total, text):
+            seen.append([value, total, text])
+
+        arguments = {"n": n, **where}
+        result = await client.call_tool("progress", arguments, progress_callback=on_progress)
+        return [*seen, result.content[0].text]
+
+    async def listening():
+        def changes():
+            return [i for i in heard.items if i[0] == "notifications/tools/list_changed"]
+
+        before = len(changes())
+        seen = await lose(1, cut=1)
+        await client.call_tool("grow", {})
+        while len(changes()) == before:
+            await anyio.sleep(0.02)
+        return seen[-1]
+
+    await report.check("cut in a call", lambda: lose(3, cut=1))
+    await report.check("hung up in a call", lambda: lose(3, hang_up=1))
+    await report.check("cut while listening", listening)
+
+
+def connect(url, command):
+    if url:
+        return streamable_http_client(url)
+    return stdio_client(StdioServerParameters(command=command[0], args=command[1:]))
+
+
+async def main(arguments):
+    url, command, resumable = target(arguments)
     capabilities = types.SamplingCapability(tools=types.SamplingToolsCapability())
     async with (
-        stdio_client(server) as (read, write),
+        connect(url, command) as (read, write, *_),
         ClientSession(
             read,
             write,
@@ -317,6 +354,8 @@ async def main(command):
         await report.check("ping", ping)
         for part in (lists, calls, reverse, resources, others, cancellation):
             await part(client)
+        if resumable:
+            await resumption(client)
     report.print()
 
 

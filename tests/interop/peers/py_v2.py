@@ -1,4 +1,7 @@
-"""The official Python SDK, version 2, as a client. usage: py_v2.py auto|legacy COMMAND ARG..."""
+"""The official Python SDK, version 2, as a client. See `report.target`.
+
+usage: py_v2.py auto|legacy TARGET...
+"""
 
 import sys
 import warnings
@@ -7,7 +10,7 @@ import anyio
 import mcp_types as types
 from mcp import MCPError, StdioServerParameters
 from mcp.client import Client
-from report import CHOICES, FORM, Heard, Report
+from report import CHOICES, FORM, Heard, Report, target
 
 warnings.simplefilter("ignore")  # some methods are deprecated by the next revision
 
@@ -294,8 +297,36 @@ async def cancellation(client):
     await report.check("cancel a call that asks", cancel_reverse)
 
 
-async def main(mode, command):
-    server = StdioServerParameters(command=command[0], args=command[1:])
+async def resumption(client):
+    async def lose(n, **where):
+        seen = []
+
+        async def on_progress(value, total, text):
+            seen.append([value, total, text])
+
+        arguments = {"n": n, **where}
+        result = await client.call_tool("progress", arguments, progress_callback=on_progress)
+        return [*seen, result.content[0].text]
+
+    async def listening():
+        def changes():
+            return [i for i in heard.items if i[0] == "notifications/tools/list_changed"]
+
+        before = len(changes())
+        seen = await lose(1, cut=1)
+        await client.call_tool("grow", {})
+        while len(changes()) == before:
+            await anyio.sleep(0.02)
+        return seen[-1]
+
+    await report.check("cut in a call", lambda: lose(3, cut=1))
+    await report.check("hung up in a call", lambda: lose(3, hang_up=1))
+    await report.check("cut while listening", listening)
+
+
+async def main(mode, arguments):
+    url, command, resumable = target(arguments)
+    server = url or StdioServerParameters(command=command[0], args=command[1:])
     capabilities = types.SamplingCapability(tools=types.SamplingToolsCapability())
     async with Client(
         server,
@@ -319,6 +350,8 @@ async def main(mode, command):
         await report.check("ping", ping)
         for part in (lists, calls, reverse, resources, others, cancellation):
             await part(client)
+        if resumable:
+            await resumption(client)
     report.print()
 
 

@@ -1,9 +1,14 @@
-"""The official Python SDK, version 2: what only its low-level server takes part in."""
+"""The official Python SDK, version 2: what only its low-level server takes part in.
 
+usage: py_v2_lowlevel.py [PORT sse|json]
+"""
+
+import sys
 import warnings
 
 import anyio
 import mcp_types as types
+import uvicorn
 from mcp.server import Server
 from mcp.server.stdio import stdio_server
 
@@ -58,6 +63,11 @@ async def main():
         on_unsubscribe_resource=unsubscribe,
         on_set_logging_level=set_level,
     )
+    if sys.argv[1:]:
+        app = server.streamable_http_app(json_response=sys.argv[2] == "json")
+        config = uvicorn.Config(app, port=int(sys.argv[1]), log_level="error")
+        await uvicorn.Server(config).serve()
+        return
     async with stdio_server() as (read, write):
         await server.run(read, write, server.create_initialization_options())
 

@@ -1,5 +1,9 @@
-"""The official Python SDK, version 2, as a server with a little of everything."""
+"""The official Python SDK, version 2, as a server with a little of everything.
 
+usage: py_v2_server.py [PORT sse|json]
+"""
+
+import sys
 import warnings
 from typing import Any, Literal
 
@@ -7,6 +11,7 @@ import anyio
 import mcp_types as types
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.prompts.base import AssistantMessage, UserMessage
+from mcp.server.streamable_http import EventMessage, EventStore
 from pydantic import BaseModel
 from report import CHOICES_FORM, PNG, WAV, WEATHER
 
@@ -61,9 +66,12 @@ async def contents() -> types.CallToolResult:
 
 
 @server.tool()
-async def progress(n: int, ctx: Context) -> str:
+async def progress(n: int, ctx: Context, hang_up: int = 0) -> str:
     for step in range(1, n + 1):
         await ctx.report_progress(step, n, f"step {step}")
+        await anyio.sleep(0.02)
+        if step == hang_up:
+            await ctx.close_sse_stream()
     return "done"
 
 
@@ -137,6 +145,7 @@ async def roots(ctx: Context) -> list[str]:
 
 @server.tool()
 async def slow(ctx: Context) -> str:
+    seen["slow begun"] = seen.get("slow begun", 0) + 1
     try:
         await ctx.report_progress(1, None, "waiting")
         await anyio.sleep_forever()
@@ -193,4 +202,32 @@ async def complete(ref, argument, context):
     return types.Completion(values=[each for each in found if each.startswith(argument.value)])
 
 
-server.run("stdio")
+class Events(EventStore):
+    """Keeps every event for ever."""
+
+    def __init__(self):
+        self._events = []
+
+    async def store_event(self, stream_id, message):
+        self._events.append((stream_id, message))
+        return str(len(self._events))
+
+    async def replay_events_after(self, last_event_id, send_callback):
+        last = int(last_event_id)
+        wanted = self._events[last - 1][0]
+        for n, (stream_id, message) in enumerate(self._events[last:], last + 1):
+            if stream_id == wanted and message is not None:
+                await send_callback(EventMessage(message, str(n)))
+        return wanted
+
+
+if sys.argv[1:]:
+    server.run(
+        "streamable-http",
+        port=int(sys.argv[1]),
+        json_response=sys.argv[2] == "json",
+        event_store=Events(),
+        retry_interval=100,
+    )
+else:
+    server.run("stdio")

@@ -5,6 +5,12 @@ const LIMIT = 10_000; // milliseconds for one feature
 export const FORM = { name: 'Ann', email: 'ann@example.org', age: 30, height: 1.7, colour: 'red' };
 export const CHOICES = { plain: 'a', titled: 'x', named: 'n', several: ['a', 'b'], titled_several: ['y'] };
 
+// What clients are started with: `COMMAND ARG...`, or `URL`, or `URL resumable`.
+export function target(args) {
+  if (!args[0].startsWith('http')) return { command: args[0], args: args.slice(1) };
+  return { url: new URL(args[0]), resumable: args[1] === 'resumable' };
+}
+
 export class Report {
   features = {};
 

@@ -8,6 +8,17 @@ import anyio
 LIMIT = 10  # seconds for one feature
 
 
+def target(arguments):
+    """Return the URL, the command, and whether the server keeps events.
+
+    *arguments*, which clients are started with, are ``COMMAND ARG...``, or ``URL``, or
+    ``URL resumable``.
+    """
+    if arguments[0].startswith("http"):
+        return arguments[0], None, "resumable" in arguments
+    return None, arguments, False
+
+
 class Report:
     """Collects ``{feature: {"how": ..., "got" | "why" | "error": ...}}``."""
 

@@ -1,11 +1,13 @@
-// The TypeScript SDK, version 1, as a client. usage: node ts_v1.mjs COMMAND ARG...
+// The TypeScript SDK, version 1, as a client. usage: node ts_v1.mjs TARGET... (see report.mjs)
 
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js';
+import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import * as types from '@modelcontextprotocol/sdk/types.js';
 import { elicit, heard, listRoots, run, sample } from './checks.mjs';
+import { target } from './report.mjs';
 
-const [command, ...args] = process.argv.slice(2);
+const { url, resumable, ...command } = target(process.argv.slice(2));
 const capabilities = {
   sampling: { tools: {} },
   elicitation: { form: {}, url: {} },
@@ -25,11 +27,13 @@ for (const schema of [
   client.setNotificationHandler(schema, ({ method, params }) => heard.put([method, params]));
 }
 
-const transport = new StdioClientTransport({ command, args });
+const transport = url ? new StreamableHTTPClientTransport(url) : new StdioClientTransport(command);
+const setVersion = transport.setProtocolVersion?.bind(transport);
 let version;
 transport.setProtocolVersion = (negotiated) => {
   version = negotiated; // part of the Transport interface: the client tells it here
+  setVersion?.(negotiated);
 };
 await client.connect(transport);
 const call = (name, args = {}, options) => client.callTool({ name, arguments: args }, undefined, options);
-await run(client, call, () => version);
+await run(client, call, () => version, resumable);

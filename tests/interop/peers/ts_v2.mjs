@@ -1,10 +1,12 @@
-// The TypeScript SDK, version 2, as a client. usage: node ts_v2.mjs auto|legacy COMMAND ARG...
+// The TypeScript SDK, version 2, as a client. usage: node ts_v2.mjs auto|legacy TARGET... (see report.mjs)
 
-import { Client } from '@modelcontextprotocol/client';
+import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
 import { elicit, heard, listRoots, run, sample } from './checks.mjs';
+import { target } from './report.mjs';
 
-const [mode, command, ...args] = process.argv.slice(2);
+const [mode, ...args] = process.argv.slice(2);
+const { url, resumable, ...command } = target(args);
 const capabilities = {
   sampling: { tools: {} },
   elicitation: { form: {}, url: {} },
@@ -24,6 +26,6 @@ for (const method of [
   client.setNotificationHandler(method, ({ params }) => heard.put([method, params]));
 }
 
-await client.connect(new StdioClientTransport({ command, args }));
+await client.connect(url ? new StreamableHTTPClientTransport(url) : new StdioClientTransport(command));
 const call = (name, args = {}, options) => client.callTool({ name, arguments: args }, options);
-await run(client, call, () => client.getNegotiatedProtocolVersion());
+await run(client, call, () => client.getNegotiatedProtocolVersion(), resumable);

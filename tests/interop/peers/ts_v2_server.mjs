@@ -1,6 +1,15 @@
 // The TypeScript SDK, version 2, as a server with a little of everything.
+// usage: node ts_v2_server.mjs [PORT]
 
-import { McpServer, ResourceTemplate, completable } from '@modelcontextprotocol/server';
+import { randomUUID } from 'node:crypto';
+import { createServer } from 'node:http';
+import { Readable } from 'node:stream';
+import {
+  McpServer,
+  ResourceTemplate,
+  WebStandardStreamableHTTPServerTransport,
+  completable,
+} from '@modelcontextprotocol/server';
 import { serveStdio } from '@modelcontextprotocol/server/stdio';
 import { z } from 'zod';
 import { CHOICES_FORM, PERSON_FORM, PNG, WAV, WEATHER } from './report.mjs';
@@ -33,8 +42,13 @@ function plainTools(server) {
       { type: 'resource', resource: { uri: 'memo://inside', text: 'inside' } },
     ],
   }));
-  server.registerTool('progress', { inputSchema: object({ n: number() }) }, async ({ n }, ctx) => {
-    for (let step = 1; step <= n; step += 1) await report(ctx, step, `step ${step}`, n);
+  const steps = object({ n: number(), hang_up: number().optional() });
+  server.registerTool('progress', { inputSchema: steps }, async ({ n, hang_up }, ctx) => {
+    for (let step = 1; step <= n; step += 1) {
+      await report(ctx, step, `step ${step}`, n);
+      await new Promise((resolve) => setTimeout(resolve, 20));
+      if (step === hang_up) ctx.http.closeSSE();
+    }
     return text('done');
   });
   const entry = object({ level: string(), text: string() });
@@ -152,7 +166,7 @@ function prompts(server) {
   }));
 }
 
-serveStdio(() => {
+function everything() {
   const capabilities = {
     logging: {},
     tools: { listChanged: true },
@@ -162,4 +176,56 @@ serveStdio(() => {
   const server = new McpServer({ name: 'everything', version: '1.0' }, { capabilities });
   for (const register of [plainTools, askingTools, patientTools, resources, prompts]) register(server);
   return server;
-});
+}
+
+// Keeps every event for ever.
+class Events {
+  #events = [];
+
+  async storeEvent(streamId, message) {
+    return String(this.#events.push([streamId, message]));
+  }
+
+  async getStreamIdForEventId(eventId) {
+    return this.#events[eventId - 1]?.[0];
+  }
+
+  async replayEventsAfter(lastEventId, { send }) {
+    const [wanted] = this.#events[lastEventId - 1];
+    for (let n = Number(lastEventId); n < this.#events.length; n += 1) {
+      const [streamId, message] = this.#events[n];
+      if (streamId === wanted && message.jsonrpc) await send(String(n + 1), message);
+    }
+    return wanted;
+  }
+}
+
+function serveHttp(port) {
+  const sessions = new Map();
+  const begin = async () => {
+    const transport = new WebStandardStreamableHTTPServerTransport({
+      sessionIdGenerator: randomUUID,
+      onsessioninitialized: (id) => void sessions.set(id, transport),
+      eventStore: new Events(),
+      retryInterval: 100,
+    });
+    await everything().connect(transport);
+    return transport;
+  };
+  createServer(async (incoming, outgoing) => {
+    const { method, headers } = incoming;
+    const body = method === 'POST' ? Readable.toWeb(incoming) : undefined;
+    const request = new Request(`http://${headers.host}${incoming.url}`, { method, headers, body, duplex: 'half' });
+    const transport = sessions.get(headers['mcp-session-id']) ?? (await begin());
+    const response = await transport.handleRequest(request);
+    outgoing.writeHead(response.status, Object.fromEntries(response.headers)).flushHeaders();
+    if (!response.body) return outgoing.end();
+    const answer = Readable.fromWeb(response.body);
+    outgoing.on('close', () => answer.destroy());
+    answer.on('error', () => outgoing.destroy()).pipe(outgoing);
+  }).listen(port, '127.0.0.1');
+}
+
+const [port] = process.argv.slice(2);
+if (port) serveHttp(port);
+else serveStdio(everything);
