@@ -59,6 +59,8 @@ _CANCELLED: Final = "notifications/cancelled"
 _INITIALIZED: Final = "notifications/initialized"
 #: How often it is looked for what has waited too long (seconds).
 _LOOK: Final = 5.0
+#: How long the first calls wait for the answer to the standing GET (seconds).
+_HEAD_START: Final = 1.0
 
 
 class HttpRoute:
@@ -366,10 +368,19 @@ class HttpClientTransport:
             self.opened()
 
     def opened(self) -> None:
-        """The session is open: send what was held, and listen."""
-        self._release()
+        """The session is open: listen, and then send what was held.
+
+        In this order, since servers drop what they ask of a client that does not listen yet.
+        """
         self._standing = trio.CancelScope()
-        self.start_soon(self._listen, self._standing)
+        listening = trio.Event()
+        self.start_soon(self._listen, self._standing, listening)
+        self.start_soon(self._release_after, listening)
+
+    async def _release_after(self, listening: trio.Event) -> None:
+        with trio.move_on_after(_HEAD_START):
+            await listening.wait()
+        self._release()
 
     def _release(self) -> None:
         self._open = True
@@ -378,9 +389,9 @@ class HttpClientTransport:
             self.start(call)
         self._advance()
 
-    async def _listen(self, scope: trio.CancelScope) -> None:
+    async def _listen(self, scope: trio.CancelScope, listening: trio.Event) -> None:
         with scope:
-            await run_standing_stream(self)
+            await run_standing_stream(self, listening.set)
 
     # ------------------------------------------------------------ a lost session
 

@@ -501,7 +501,7 @@ class EventStreamGet(Exchange):
         heard: an event came on it.
     """
 
-    __slots__ = ("_decoder", "_sink", "_streams", "done", "heard", "outcome", "said")
+    __slots__ = ("_begun", "_decoder", "_sink", "_streams", "done", "heard", "outcome", "said")
 
     urgent = True
 
@@ -510,8 +510,10 @@ class EventStreamGet(Exchange):
         home: HttpClientTransport,
         decoder: SSEDecoder,
         sink: Callable[[ServerSentEvent | Overlong], None],
+        begun: Callable[[], None] | None = None,
     ) -> None:
         super().__init__(home, "GET")
+        self._begun = begun
         self._decoder = decoder
         self._sink = sink
         self._streams = False
@@ -533,8 +535,13 @@ class EventStreamGet(Exchange):
     def begin(self, head: Head) -> SSEDecoder | None:
         """The response begins."""
         super().begin(head)
+        self._tell_begun()
         self._streams = self.interpret(head) is Reply.STREAM
         return self._decoder if self._streams else None
+
+    def _tell_begun(self) -> None:
+        if self._begun is not None:
+            self._begun()
 
     def take(self, event: ServerSentEvent | Overlong) -> None:
         """Hand on an event."""
@@ -556,6 +563,7 @@ class EventStreamGet(Exchange):
         self._end(error)
 
     def _end(self, outcome: Reply | Refused | McpError) -> None:
+        self._tell_begun()
         if self.outcome is None:
             self.outcome = outcome
         self.done.set()

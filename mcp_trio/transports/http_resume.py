@@ -20,6 +20,8 @@ from mcp_trio.wire.sse import Overlong
 from .http_exchange import EventStreamGet
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from mcp_trio.wire.sse import ServerSentEvent, SSEDecoder
 
     from .http_client import HttpClientTransport
@@ -110,8 +112,11 @@ async def resume_call(
         call.abort(error)
 
 
-async def run_standing_stream(home: HttpClientTransport) -> None:
-    """Listen to what the server says unasked, for as long as it has a stream for that."""
+async def run_standing_stream(home: HttpClientTransport, begun: Callable[[], None]) -> None:
+    """Listen to what the server says unasked, for as long as it has a stream for that.
+
+    *begun* is called when the server has answered, be it by a refusal.
+    """
     decoder = home.new_decoder()
     pauses = _Pauses(decoder)
     route = home.new_route()
@@ -126,7 +131,7 @@ async def run_standing_stream(home: HttpClientTransport) -> None:
     try:
         while True:
             session_id = home.session_id
-            get = EventStreamGet(home, decoder, hear)
+            get = EventStreamGet(home, decoder, hear, begun)
             resuming = get.last_event_id is not None
             outcome = await listen(home, get)
             decoder.end()
@@ -149,7 +154,8 @@ async def run_standing_stream(home: HttpClientTransport) -> None:
                 pauses = _Pauses(decoder)
             else:
                 if outcome is not Reply.NO_STREAM:
-                    _log.warning("there is no standing stream: %s", outcome)
+                    status = getattr(outcome, "status", None)
+                    _log.info("the server offers no standing stream (HTTP status %s)", status)
                 return
             await pauses.wait(at_once=get.heard)
     finally:

@@ -176,7 +176,5 @@ async def _over_http(
         port = await nursery.start(talk.wire.run, hosts.port_of(server, feature))
         url = f"http://127.0.0.1:{port}{server.path}"
         async with connect_http(url, client=client, transport=server.transport) as talk.session:
-            # What a server says before the standing stream is open, it says to nobody.
-            await talk.wire.listening.wait()
             yield
         nursery.cancel_scope.cancel()
