@@ -8,6 +8,7 @@ answered, an `Ask` a request of the transport itself.
 from __future__ import annotations
 
 import logging
+from abc import abstractmethod
 from typing import TYPE_CHECKING, Any, Final
 
 import trio
@@ -55,6 +56,8 @@ _EXCERPT: Final = 500
 _NO_POST: Final = frozenset({404, 405})
 #: How often a request is sent again that no server can have read to its end.
 _RETRIES: Final = 2
+#: The same for answers and cancellations, which lose nothing by coming twice.
+_MESSAGE_RETRIES: Final = 8
 
 
 def excerpt(body: bytes) -> str:
@@ -163,9 +166,9 @@ class Exchange(HttpRequest):
             return
         self.conclude(reply, head, body)
 
+    @abstractmethod
     def conclude(self, reply: Reply | Redirected | Refused, head: Head, body: bytes) -> None:
         """The response is complete and there is nothing more to try."""
-        raise NotImplementedError
 
     def fail(self, cause: Exception, *, begun: bool) -> None:
         """Send again what no server can have read to its end; give up anything else."""
@@ -191,9 +194,9 @@ class Exchange(HttpRequest):
         error.__cause__ = cause
         return error
 
+    @abstractmethod
     def abort(self, error: McpError) -> None:
         """There will be no response."""
-        raise NotImplementedError
 
 
 class Call(Exchange):
@@ -481,7 +484,12 @@ class Message(Exchange):
     def fail(self, cause: Exception, *, begun: bool) -> None:
         """An answer or a cancellation may come twice: it is sent again where it broke."""
         again = type(self.message) is not Notification or self.message.method.endswith("/cancelled")
-        if again and not begun and self.retries < _RETRIES and type(cause) is not Unreachable:
+        if (
+            again
+            and not begun
+            and self.retries < _MESSAGE_RETRIES
+            and type(cause) is not Unreachable
+        ):
             self.retries += 1
             self.home.start(self)
         else:

@@ -12,6 +12,7 @@ import logging
 import socket
 import ssl
 import time
+from abc import ABC, abstractmethod
 from collections import deque
 from typing import TYPE_CHECKING, Any, Final, final
 
@@ -76,7 +77,7 @@ class Unreachable(Exception):
         self.cause: Final = cause
 
 
-class HttpRequest:
+class HttpRequest(ABC):
     """One HTTP request, and what becomes of its response; subclasses say what.
 
     Attributes:
@@ -97,32 +98,32 @@ class HttpRequest:
         self.sent = False
         self.given_up = False
 
+    @abstractmethod
     def head(self) -> bytes:
         """Return the head, up to and with the blank line."""
-        raise NotImplementedError
 
+    @abstractmethod
     def begin(self, head: Head) -> SSEDecoder | None:
         """The response begins: return the decoder of an event stream, None for any other body."""
-        raise NotImplementedError
 
+    @abstractmethod
     def take(self, event: ServerSentEvent | Overlong) -> None:
         """Take an event of the stream."""
-        raise NotImplementedError
 
+    @abstractmethod
     def ended(self) -> None:
         """The request is over, in whatever way; what comes of it is said next."""
-        raise NotImplementedError
 
+    @abstractmethod
     def finish(self, head: Head, body: bytes) -> None:
         """The response is complete; of an event stream there is no *body* left.
 
         The body of an error may be cut off.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def fail(self, cause: Exception, *, begun: bool) -> None:
         """There is no response, or it broke off; *begun* where a part of it came."""
-        raise NotImplementedError
 
     def give_up(self) -> None:
         """Nobody wants the response any more: close its connection. Idempotent."""

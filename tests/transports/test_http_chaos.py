@@ -231,7 +231,7 @@ class Host:
 @pytest.mark.parametrize("seed", range(20 if DEEP else 2))
 async def test_chaos(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http_resume, "_PAUSE", 0.01)
-    monkeypatch.setattr(http_exchange, "_RETRIES", 20)
+    monkeypatch.setattr(http_exchange, "_MESSAGE_RETRIES", 20)
     dice = random.Random(seed)  # noqa: S311 - dice, no secret
     server = Work(dice)
     store = MemoryStore()
