@@ -5,7 +5,18 @@ from __future__ import annotations
 import pytest
 
 from mcp_trio.errors import ProtocolViolation
-from mcp_trio.wire.http_pair import ENDPOINT, encode_endpoint, read_endpoint
+from mcp_trio.wire.http import Preflight
+from mcp_trio.wire.http_head import RequestHead
+from mcp_trio.wire.http_pair import (
+    ENDPOINT,
+    PairMessage,
+    PairPaths,
+    PairStream,
+    check_pair,
+    encode_endpoint,
+    read_endpoint,
+)
+from mcp_trio.wire.http_policy import HttpPolicy, Reject
 from mcp_trio.wire.jsonrpc import Result, decode
 from mcp_trio.wire.sse import ServerSentEvent, SSEDecoder
 from tests.spec_files import json_lines
@@ -83,3 +94,68 @@ def test_the_stream_of_the_specification() -> None:
     for event in others:
         assert event.event == "message"
         assert isinstance(decode(event.data, depth=9), Result)
+
+
+PATHS = PairPaths("/sse/")
+JSON = (b"Content-Type", b"application/json")
+
+
+def judge(
+    method: bytes, target: bytes, *headers: tuple[bytes, bytes], cors: bool = False
+) -> object:
+    head = RequestHead.read(method, target, ((b"host", b"localhost"), *headers))
+    return check_pair(head, PATHS, HttpPolicy(cors=cors))
+
+
+def test_the_two_endpoints_stand_side_by_side() -> None:
+    """The stream with and without a slash at its end, messages below it."""
+    assert PATHS.paths == ("/sse", "/sse/", "/sse/messages")
+    assert PATHS.endpoint_for("abc") == "/sse/messages?sessionId=abc"
+
+
+@pytest.mark.parametrize("target", [b"/sse", b"/sse/"])
+def test_a_get_opens_the_stream(target: bytes) -> None:
+    """Its Accept must allow an event stream, or say nothing."""
+    assert judge(b"GET", target) == PairStream(PATHS)
+    assert judge(b"GET", target, (b"accept", b"text/event-stream")) == PairStream(PATHS)
+
+    refused = judge(b"GET", target, (b"accept", b"application/json"))
+
+    assert isinstance(refused, Reject)
+    assert refused.status == 406
+
+
+def test_a_post_is_for_the_session_that_its_uri_names() -> None:
+    """One session id, and a body of JSON."""
+    named = b"/sse/messages?sessionId=abc"
+    assert judge(b"POST", named, JSON) == PairMessage("abc")
+
+    for target, headers, status in (
+        (b"/sse/messages", (JSON,), 400),
+        (b"/sse/messages?sessionId=a&sessionId=b", (JSON,), 400),
+        (named, ((b"Content-Type", b"text/plain"),), 415),
+    ):
+        refused = judge(b"POST", target, *headers)
+        assert isinstance(refused, Reject)
+        assert refused.status == status
+
+
+@pytest.mark.parametrize(
+    ("method", "target", "allow"),
+    [(b"POST", b"/sse", b"GET"), (b"GET", b"/sse/messages", b"POST")],
+)
+def test_each_endpoint_takes_its_own_method(method: bytes, target: bytes, allow: bytes) -> None:
+    """By the 405 a client of Streamable HTTP learns that the other transport is meant."""
+    refused = judge(method, target)
+
+    assert isinstance(refused, Reject)
+    assert (refused.status, refused.headers) == (405, ((b"Allow", allow),))
+
+
+def test_pages_of_other_origins_are_refused_and_those_allowed_may_ask_first() -> None:
+    """Host and Origin are checked as at the new endpoint, and preflights answered."""
+    refused = judge(b"GET", b"/sse", (b"origin", b"https://evil.example"))
+    assert isinstance(refused, Reject)
+    assert refused.status == 403
+
+    assert isinstance(judge(b"OPTIONS", b"/sse", cors=True), Preflight)
