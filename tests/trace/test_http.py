@@ -103,14 +103,14 @@ async def test_both_sides_tell_the_same(answers: str, stored: bool) -> None:  # 
 async def test_events_without_ids_are_only_counted() -> None:
     table = layer_table(await call(answers="sse"))
 
-    assert "POST 1: 1 without an id; POST 3: 1 without an id" in table
+    assert "POST 1: 1 without an id; POST 4: 1 without an id" in table
 
 
 async def test_answers_in_json_are_no_events() -> None:
     table = layer_table(await call(standing_stream=False))
 
     assert "SSE event             0  every answer came as JSON" in table
-    assert "refused: 4 (405)" in table
+    assert "refused: 3 (405)" in table
 
 
 async def test_a_stateless_server_gives_no_session_id() -> None:

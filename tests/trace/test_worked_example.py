@@ -22,7 +22,6 @@ from mcp_trio.wire.revisions import REVISIONS
 
 if TYPE_CHECKING:
     from mcp_trio.transports.http_server import HttpServer
-    from mcp_trio.wire.http_head import RequestHead
 
 #: The revision of the example.
 REVISION = list(REVISIONS)[2]
@@ -33,9 +32,9 @@ layer             count  what
 host process          1  both sides are in one process
 MCP session           1  jira 1.0, revision 2025-06-18, id abc123ab…, open for 0 ms
 call                  3  3 forward (#1 #2 #7); 3 answered, 0 cancelled
-HTTP request          5  4 POST (1, 2, 3, 5), 1 GET (4); the session id is on 2-5; at most 2 open at
-                         once; still open: 4
-SSE event             4  GET 4: 42; POST 5: 1, 2, 3; each stream counts by itself
+HTTP request          5  4 POST (1, 2, 4, 5), 1 GET (3); the session id is on 2-5; at most 2 open at
+                         once; still open: 3
+SSE event             4  GET 3: 42; POST 5: 1, 2, 3; each stream counts by itself
 JSON-RPC message     10  3 requests, 3 answers, 4 notifications; 4 in bodies of requests, 2 as JSON,
                          4 in events
 """
@@ -47,15 +46,15 @@ SEQUENCE = """\
        0 POST 1          │◀─── result #1: jira 1.0, revision 2025-06-18 ───────────────────────────│
        0 POST 2          │─── notifications/initialized ──────────────────────────────────────────▶│
        0 POST 2          │◀┈┈┈ 202 ┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈│
-       0 POST 3          │─── tools/list #2 ──────────────────────────────────────────────────────▶│
-       0 GET 4           │┈┈┈ GET ┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈▶│
-       0 POST 3          │◀─── result #2: 1 tools ─────────────────────────────────────────────────│
-       0 GET 4           │◀┈┈┈ 200 text/event-stream ┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈│
+       0 GET 3           │┈┈┈ GET ┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈▶│
+       0 GET 3           │◀┈┈┈ 200 text/event-stream ┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈│
+       0 POST 4          │─── tools/list #2 ──────────────────────────────────────────────────────▶│
+       0 POST 4          │◀─── result #2: 1 tools ─────────────────────────────────────────────────│
        0 POST 5          │─── tools/call #7 jira_search {"text":"SSE"} ───────────────────────────▶│
        0 POST 5          │◀┈┈┈ 200 text/event-stream ┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈┈│
        0 POST 5        1 │◀─── progress #7: 1/2 looking ───────────────────────────────────────────│
        0 POST 5        2 │◀─── progress #7: 2/2 sorting ───────────────────────────────────────────│
-       0 GET 4        42 │◀─── notifications/resources/list_changed ───────────────────────────────│
+       0 GET 3        42 │◀─── notifications/resources/list_changed ───────────────────────────────│
        0 POST 5        3 │◀─── result #7: "PROJ-1" ────────────────────────────────────────────────│
                          ┴                                                                         ┴
 """
@@ -72,14 +71,8 @@ class Gates:
     """What makes the order of things on several connections the same each time."""
 
     def __init__(self) -> None:
-        self.listed = trio.Event()
         self.progressed = trio.Event()
         self.pushed = trio.Event()
-
-    async def authenticate(self, head: RequestHead) -> None:
-        """Let the standing GET open after the tools are listed, on a slow machine too."""
-        if head.method == "GET":
-            await self.listed.wait()
 
 
 def make_server(gates: Gates) -> Server:
@@ -127,7 +120,6 @@ async def run_example() -> tuple[Recording, HttpServer]:
                     serve_http,
                     make_server(gates),
                     store=MemoryStore(),
-                    authenticate=gates.authenticate,
                     tracer=recorder,
                 )
             )
@@ -139,7 +131,6 @@ async def run_example() -> tuple[Recording, HttpServer]:
                 # The session is some hours old: 41 pushes, and ids up to 6, went before.
                 served.transport.route.number = 41
                 session.session._table._last_id = 6
-                gates.listed.set()
                 while not served.transport.listeners:  # noqa: ASYNC110 - nobody announces it
                     await trio.sleep(0.001)
                 await session.call_tool("jira_search", {"text": "SSE"}, progress=progressed)
