@@ -88,7 +88,8 @@ async def idle_cost(url: str, pid: int, idle: int) -> None:
         many = await cost(session, pid)
         ratio = many / few
         print(
-            f"a call with 10 sessions open: {few:.0f} us; with {idle}: {many:.0f} us; {ratio:.2f}"
+            f"a call with 10 sessions open: {few:.0f} us; with {idle}: {many:.0f} us; {ratio:.2f}",
+            flush=True,
         )
         nursery.cancel_scope.cancel()
 
@@ -111,7 +112,7 @@ async def soak(url: str, pid: int, sessions: int, minutes: float) -> None:
             nursery.start_soon(come_and_go, url, until, seed)
         await trio.sleep(min(60, minutes * 30))
         settled = rss_kib(pid)
-        print(f"after the first minute: {settled} KiB")
+        print(f"after the first minute: {settled} KiB", flush=True)
     end = rss_kib(pid)
     print(f"at the end: {end} KiB; ratio {end / settled:.3f}")
 

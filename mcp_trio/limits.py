@@ -58,8 +58,9 @@ class Limits:
     request_time: float = field(default=30.0, validator=_positive)
     #: An HTTP connection without a request is closed after this time. Precedent: nginx 75 s.
     connection_idle: float = field(default=75.0, validator=_positive)
-    #: Open HTTP connections of one server; further ones wait in the listener's backlog.
-    connections: int = field(default=10_000, validator=_positive)
+    #: Open HTTP connections of one server; further ones wait in the listener's backlog. Twice
+    #: the sessions: where each holds a standing stream, there must be room for their calls.
+    connections: int = field(default=20_000, validator=_positive)
     #: A silent event stream gets a comment this often, since proxies close silent connections.
     sse_keep_alive: float = field(default=15.0, validator=_positive)
     #: A handler that takes longer gets an event stream that can be resumed (2025-11-25).
