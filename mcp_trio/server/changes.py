@@ -15,29 +15,32 @@ __all__ = ["ChangeNotices"]
 
 
 class ChangeNotices:
-    """The notices that wait to be sent on one session, at most one for each list or URI."""
+    """The notices that wait to be sent on one session, at most one for each list or URI.
 
-    __slots__ = ("_pending", "_session")
+    The session is named with each call and not kept: a server finds these by their session for
+    as long as that lives, and what kept it would keep it for ever.
+    """
 
-    def __init__(self, session: Session) -> None:
-        self._session = session
+    __slots__ = ("_pending",)
+
+    def __init__(self) -> None:
         self._pending: dict[tuple[str, str], dict[str, Any] | None] = {}
 
-    def put(self, method: str, uri: str = "") -> None:
-        """Send *method* soon, once, however often it is put until then."""
-        if self._session.error is not None or not self._session.operating:
+    def put(self, session: Session, method: str, uri: str = "") -> None:
+        """Send *method* on *session* soon, once, however often it is put until then."""
+        if session.error is not None or not session.operating:
             return
         if not self._pending:
-            self._session.start_soon(self._flush)
+            session.start_soon(self._flush, session)
         self._pending[method, uri] = {"uri": uri} if uri else None
 
-    async def _flush(self) -> None:
-        await trio.sleep(self._session.limits.debounce)
+    async def _flush(self, session: Session) -> None:
+        await trio.sleep(session.limits.debounce)
         pending, self._pending = self._pending, {}
         try:
             for (method, uri), params in pending.items():
-                await self._session.route.wait_room()
-                if not uri or uri in self._session.state.subscriptions:
-                    self._session.notify_nowait(method, params)
+                await session.route.wait_room()
+                if not uri or uri in session.state.subscriptions:
+                    session.notify_nowait(method, params)
         except SessionLost:
             return  # nobody is left to be told

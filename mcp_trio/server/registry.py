@@ -248,7 +248,7 @@ class Server:
         """
         for session, notices in list(self._notices.items()):
             if session.state is not None and uri in session.state.subscriptions:
-                notices.put("notifications/resources/updated", uri)
+                notices.put(session, "notifications/resources/updated", uri)
 
     # ------------------------------------------------------------ prompts, completion
 
@@ -361,7 +361,7 @@ class Server:
             tracer=tracer,
             label=label,
         )
-        self._notices[session] = ChangeNotices(session)
+        self._notices[session] = ChangeNotices()
         return session
 
     def open_exchange(
@@ -419,7 +419,7 @@ class Server:
         self._endpoint.forget_lists()
         for session, notices in list(self._notices.items()):
             if session.state is not None and f"{kind}/list" in session.state.methods:
-                notices.put(f"notifications/{kind}/list_changed")
+                notices.put(session, f"notifications/{kind}/list_changed")
 
 
 def _given(options: Mapping[str, Any], fn: Callable[..., Any]) -> dict[str, Any]:

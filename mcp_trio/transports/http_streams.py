@@ -243,8 +243,13 @@ class EventStream:
         if not self.ended:
             self.ended = True
             self._make_room()
-            if self._on_end is not None and not self._pumped:
-                self._on_end(self)
+            if not self._pumped:
+                self._tell_end()
+
+    def _tell_end(self) -> None:
+        told, self._on_end = self._on_end, None  # once; and no cycle is left for the collector
+        if told is not None:
+            told(self)
 
     def _rouse(self) -> None:
         if self._wake_pump is not None:
@@ -375,8 +380,8 @@ class EventStream:
         else:
             self._pending, self._size = {}, 0
         self._ready, self._ready_size = [], 0
-        if self.ended and self._on_end is not None:
-            self._on_end(self)
+        if self.ended:
+            self._tell_end()
         self._make_room()
         self._rouse()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import json
 import ssl
+import weakref
 from contextvars import ContextVar
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -699,6 +700,26 @@ async def test_ten_thousand_calls_leave_nothing_behind() -> None:
         [session] = http.sessions
         assert set(session.transport.streams) == {"0"}
         assert session.open_requests == 0
+
+
+async def test_a_session_that_has_ended_is_not_kept() -> None:
+    """Nothing of the server holds it, and it goes without the help of the collector."""
+    server = Workshop()
+    kept = []
+    async with serving(server) as http:
+        gc.disable()
+        try:
+            for _ in range(3):
+                async with connected(http) as client:
+                    assert (await client.call("echo", {"text": "x"})).status == 200
+                    [entry] = http.sessions
+                    kept += [weakref.ref(entry.session), weakref.ref(entry.transport)]
+                    del entry
+                    assert (await client.request("DELETE")).status == 200
+            await until(lambda: not any(ref() for ref in kept))
+            assert server.sessions() == ()
+        finally:
+            gc.enable()
 
 
 async def _request_bytes(client: Client) -> bytes:
