@@ -3,7 +3,8 @@
 usage: python -m benchmarks.soak [--minutes M] [--sessions N] [--idle N]
 
 Starts ``benchmarks.server --http`` as a child. First, what a call costs it with 10 sessions
-open and with ``--idle`` of them (CPU of the server, medians). Then ``--sessions`` sessions
+open and with ``--idle`` of them (CPU of the server, medians; each may take two descriptors in
+either process, so that ``ulimit -n`` bounds the number). Then ``--sessions`` sessions
 come and go for ``--minutes``: each connects, calls, reports progress, and closes. Printed are
 the server's resident memory after the first minute and at the end, and their ratio.
 """
