@@ -22,6 +22,7 @@ __all__ = [
     "EventStore",
     "EventStoreStatistics",
     "ExchangeFactory",
+    "Lead",
     "Route",
     "SessionFactory",
     "SessionRecord",
@@ -32,6 +33,7 @@ __all__ = [
 ]
 
 Deliver: TypeAlias = "Callable[[Any, Route], None]"
+Lead: TypeAlias = "Callable[[Any], Awaitable[Any]]"
 
 
 class Route(Protocol):
@@ -77,7 +79,13 @@ class Route(Protocol):
 
 
 class Transport(Protocol):
-    """One duplex pipe of messages, run by the session that owns it."""
+    """One duplex pipe of messages, run by the session that owns it.
+
+    A transport may have a method ``lead`` besides (a `Lead`): it is awaited by the caller of
+    the only call outstanding, with that call, and returns its answer if it could read it in
+    the reader's place, None otherwise. It sets ``call.wake`` while it waits, and returns when
+    that is called.
+    """
 
     @property
     def route(self) -> Route:

@@ -51,6 +51,7 @@ class PendingCall(OutgoingCall):
         "on_progress",
         "route",
         "ticket",
+        "wake",
     )
 
     def __init__(
@@ -67,6 +68,7 @@ class PendingCall(OutgoingCall):
         self.route: Final = route
         self.on_progress: Final = on_progress
         self.ticket = 0
+        self.wake: Callable[[], None] | None = None  # while the caller reads for itself
         self._task: trio.lowlevel.Task | None = None
         self._reply: Result | Failure | Exception | None = None
         self._scope: trio.CancelScope | None = None
@@ -93,6 +95,8 @@ class PendingCall(OutgoingCall):
         if self._task is not None:
             task, self._task = self._task, None
             trio.lowlevel.reschedule(task)
+        elif self.wake is not None:
+            self.wake()
 
     # ------------------------------------------------------------ deadlines
 

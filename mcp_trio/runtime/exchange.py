@@ -51,7 +51,7 @@ from .outcomes import failure_of, reraise_cancelled, unwrap
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
 
-    from mcp_trio.abc import Endpoint, Route, Tracer
+    from mcp_trio.abc import Endpoint, Lead, Route, Tracer
     from mcp_trio.limits import Deadline
     from mcp_trio.wire.jsonrpc import RequestId
 
@@ -110,6 +110,7 @@ class Exchange:
         self._error: SessionLost | None = None
         self._reader_replies = 0
         self._enclosed: set[trio.CancelScope] = set()
+        self._lead: Lead | None = None
         self._counts = dict.fromkeys(_COUNTED, 0)
 
     @property
@@ -440,17 +441,32 @@ class Exchange:
             if isinstance(exc, NoReverseRoute):
                 raise
             raise InvalidMessage(exc.path, exc.reason) from None
+        lead = self._lead if eager and origin is None and on_progress is None else None
         if deadline is None:
-            return unwrap(await call.wait(self._abandon))
+            return unwrap(await self._wait_answer(call, lead))
         reply: Result | Failure | Exception | None = None
         with call.watch(deadline):
-            reply = await call.wait(self._abandon)
+            reply = await self._wait_answer(call, lead)
         if reply is None:
             raise DeadlineExceeded(
                 f"no answer to {method} within {deadline.idle:g} s without progress, "
                 f"{deadline.cap:g} s in all"
             )
         return unwrap(reply)
+
+    async def _wait_answer(
+        self, call: PendingCall, lead: Lead | None
+    ) -> Result | Failure | Exception | None:
+        """Wait for the answer; with *lead*, by reading it where nobody else reads."""
+        if lead is not None:
+            try:
+                answer = await lead(call)
+            except trio.Cancelled:
+                self._abandon(call)
+                raise
+            if answer is not None:
+                self.deliver(answer, call.route)
+        return await call.wait(self._abandon)
 
     async def _may_call(self, method: str) -> None:
         """Outside operation: wait until a call may be made, or raise."""

@@ -67,6 +67,7 @@ class Session(Exchange):
         )
         self.operating = False
         self._transport = transport
+        self._lead = getattr(transport, "lead", None)
         self._lifecycle = HandshakeLifecycle()
         self._may_operate = trio.Event()
         self._reading = trio.CancelScope()

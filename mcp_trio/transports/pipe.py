@@ -173,15 +173,15 @@ class PipeTransport:
     def __init__(self, stream: ByteStream, limits: Limits) -> None:
         self._stream = stream
         self._limits = limits
+        self._framer = LineFramer(limits.message_bytes, limits.discard_bytes)
         self.route: Final = Outbox(stream, limits)
 
     async def run_reader(self, deliver: Deliver) -> None:
         """Deliver every line until the stream ends; an unterminated last line counts too."""
-        limits, route, receive = self._limits, self.route, self._stream.receive
-        framer = LineFramer(limits.message_bytes, limits.discard_bytes)
+        limits, route, framer = self._limits, self.route, self._framer
         depth = limits.json_depth
         while True:
-            data = await receive()
+            data = await self._receive()
             lines = framer.receive(data) if data else framer.end()
             until = time.perf_counter() + SLICE if len(lines) > 1 else math.inf
             for line in lines:
@@ -197,6 +197,10 @@ class PipeTransport:
                 raise SessionLost(
                     f"the peer sent more than {limits.discard_bytes} bytes without a line feed"
                 )
+
+    async def _receive(self) -> bytes:
+        """Return the next bytes for the reader, ``b""`` at the end. A checkpoint."""
+        return await self._stream.receive()
 
     def read_line(self, line: bytes | Discarded, depth: int) -> object:
         """Turn a line into what `deliver` takes, or None where it is to be skipped."""

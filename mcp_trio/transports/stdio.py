@@ -19,11 +19,12 @@ import trio
 
 from mcp_trio.errors import ConnectFailed, SessionLost
 from mcp_trio.limits import Limits
-from mcp_trio.wire.jsonrpc import Discarded, Flaw, Malformed, decode
+from mcp_trio.wire.jsonrpc import Discarded, Failure, Flaw, Malformed, Result, decode
 
 from ._fds import FdBytes, own_description
 from .pipe import PipeTransport
 from .process import spawn
+from .turn import Turn
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from mcp_trio.abc import Deliver, Tracer
 
     from .process import Child, Stderr
+    from .turn import Waiting
 
 __all__ = ["ChildTransport", "ServerTransport", "open_child", "own_stdio"]
 
@@ -192,6 +194,7 @@ class ChildTransport(PipeTransport):
     ) -> None:
         super().__init__(stream, limits)
         self._fds = stream
+        self._turn = Turn(stream.reader)
         self._child = child
         self._tracer = tracer
         self._junk = 0
@@ -227,6 +230,30 @@ class ChildTransport(PipeTransport):
             raise await self._parting()
         finally:
             self._read_out.set()
+
+    async def _receive(self) -> bytes:
+        return await self._turn.receive()
+
+    async def lead(self, call: Waiting) -> Result | Failure | None:
+        """Read the answer to *call*, the only one outstanding, in its caller's own task.
+
+        None, perhaps at once and without a checkpoint, where the caller is to wait as others
+        do: the reader waits already, or something else came, which the reader now has.
+        """
+        turn = self._turn
+        if self._framer.midway or not turn.free:
+            return None  # noqa: ASYNC910 - the caller waits then
+        data = await turn.take(call)
+        if data is None:
+            return None
+        if 0 <= data.find(b"\n") == len(data) - 1 <= self._limits.message_bytes:
+            message = decode(data[:-1], depth=self._limits.json_depth)
+            kind = type(message)
+            if (kind is Result or kind is Failure) and message.id == call.id:  # type: ignore[union-attr]  # by its class
+                self._junk = 0
+                return message  # type: ignore[return-value]  # by its class
+        turn.hand(data)
+        return None
 
     async def _watch_exit(self, reading: trio.CancelScope) -> None:
         """End the reading soon after the child's exit, even if its children hold the pipe."""

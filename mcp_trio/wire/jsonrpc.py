@@ -513,6 +513,11 @@ class LineFramer:
         self._size = 0  # how long that line is so far
         self.overflowed = False
 
+    @property
+    def midway(self) -> bool:
+        """True in the middle of a line."""
+        return self._size > 0
+
     def receive(self, data: bytes) -> list[bytes | Discarded]:
         """Take the next bytes of the stream, return the lines they complete."""
         lines: list[bytes | Discarded] = []
