@@ -46,6 +46,7 @@ from mcp_trio.wire.revisions import LATEST_LEGACY, Revision
 
 from .admission import Admission, ThreadShare
 from .calls import CallSnapshot, PendingCall, Serving, SessionStatistics, snapshot
+from .isolation import in_own_context
 from .outcomes import failure_of, reraise_cancelled, unwrap
 
 if TYPE_CHECKING:
@@ -107,6 +108,7 @@ class Exchange:
         self._table: Correlation[PendingCall, Serving] = Correlation()
         self._handlers: trio.Nursery | None = None
         self._idle: trio.Event | None = None
+        self._in_grace = False  # the peer sends no more, but may still read
         self._error: SessionLost | None = None
         self._reader_replies = 0
         self._enclosed: set[trio.CancelScope] = set()
@@ -195,18 +197,39 @@ class Exchange:
             message = Malformed(Flaw.UNPARSABLE, ErrorCode.INVALID_REQUEST, reason)
         self._receive_malformed(message, route)
 
+    async def serve(self, message: Request, route: Route) -> None:
+        """Take one request, as `deliver` does, but serve it in the caller's own task.
+
+        Returns when the request is settled. Its handler runs in a copy of the caller's context.
+        The end of the session cancels it, and waits for it, as if it were the session's own.
+        A checkpoint, whatever the handler is: after its answer others have their turn.
+        """
+        self._counts["received"] += 1
+        if self.tracer is not None:
+            self._trace("message.received", {"message": message})
+        serving = self._admit(message, route)
+        if serving is not None:
+            await in_own_context(self._serve(serving, message))
+        await trio.lowlevel.checkpoint()
+
     def _receive_request(self, message: Request, route: Route) -> None:
+        serving = self._admit(message, route)
+        if serving is not None and self._handlers is not None:
+            self._handlers.start_soon(self._serve, serving, message, name=message.method)
+
+    def _admit(self, message: Request, route: Route) -> Serving | None:
+        """Enter a request that is to be served; one that is not has been answered."""
         if not self.operating and not self._may_serve(message, route):
-            return
+            return None
         method = message.method
         if method == "ping" or method == "initialize":  # noqa: PLR1714 - no set on the hot path
             self._answer_at_once(message, route)
-            return
+            return None
         incoming = self._table.incoming
         if message.id in incoming:
             self._counts["duplicate_ids"] += 1
             self._refuse(message, route, ErrorCode.INVALID_REQUEST, "this id is in flight already")
-            return
+            return None
         if (
             self._error is not None
             or self._handlers is None
@@ -215,10 +238,9 @@ class Exchange:
         ):
             self._counts["busy_refused"] += 1
             self._refuse(message, route, ErrorCode.BUSY, "too many requests in flight, try later")
-            return
-        serving = Serving(message.id, method, self, route)
-        incoming[message.id] = serving
-        self._handlers.start_soon(self._serve, serving, message, name=method)
+            return None
+        serving = incoming[message.id] = Serving(message.id, method, self, route)
+        return serving
 
     def _may_serve(self, message: Request, route: Route) -> bool:  # noqa: ARG002 - for subclasses
         """Outside operation: say whether a request is served, and answer it where it is not."""
@@ -380,7 +402,7 @@ class Exchange:
             SessionLost: the session is over.
             InvalidMessage: *params* cannot be written as JSON; nothing was queued.
         """
-        if self._error is not None and self._idle is None:  # in its grace a peer may still read
+        if self._error is not None and not self._in_grace:
             raise self._error.again()
         try:
             return self._send(Notification(method, params), route or self.route)

@@ -114,7 +114,10 @@ class Session(Exchange):
                 finally:
                     self._stop_serving(self._handlers)
         finally:
-            with trio.CancelScope(shield=True, deadline=trio.current_time() + self.limits.drain):
+            with trio.CancelScope(shield=True) as shield:
+                if self._table.incoming:  # served in tasks of others, which unwind
+                    await self._wait_idle()
+                shield.deadline = trio.current_time() + self.limits.drain
                 await self._transport.drain()
 
     async def _read(self) -> None:
@@ -137,10 +140,18 @@ class Session(Exchange):
 
     async def _give_grace(self) -> None:
         """The peer sends no more, but may still read: let its last requests finish."""
-        self._idle = trio.Event()
+        self._in_grace = True
         try:
             with trio.move_on_after(self.limits.eof_grace):
-                await self._idle.wait()
+                await self._wait_idle()
+        finally:
+            self._in_grace = False
+
+    async def _wait_idle(self) -> None:
+        """Wait until no request is being served any more."""
+        self._idle = trio.Event()
+        try:
+            await self._idle.wait()
         finally:
             self._idle = None
 
@@ -148,6 +159,7 @@ class Session(Exchange):
         """Cancel all requests; `lose` has ended their reverse calls, here go those of chains."""
         handlers.cancel_scope.cancel()
         for serving in self._table.incoming.values():
+            serving.scope.cancel(reason="the session ended")  # it may run in a task of others
             self._end_calls(self._table.take_calls_from(serving), serving)
 
     async def _write(self, write: Callable[[], Awaitable[None]], writing: trio.CancelScope) -> None:

@@ -327,6 +327,11 @@ def json_response(body: bytes) -> bytes:
     return b"%b%bcontent-length: %d\r\n\r\n%b" % (_JSON_HEAD, _date.line(), len(body), body)
 
 
+def json_head(size: int) -> bytes:
+    """Return the head of that response, for a body that is better not copied."""
+    return b"%b%bcontent-length: %d\r\n\r\n" % (_JSON_HEAD, _date.line(), size)
+
+
 _STREAM_HEAD: Final = b"HTTP/1.1 200 OK\r\n" + b"".join(
     b"%b: %b\r\n" % header for header in SSE_HEADERS
 )

@@ -11,7 +11,8 @@ from __future__ import annotations
 import contextvars
 import logging
 import secrets
-from typing import TYPE_CHECKING, Any, Final
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import trio
 
@@ -20,7 +21,7 @@ from mcp_trio.wire import http
 from mcp_trio.wire.http_head import format_event_id
 from mcp_trio.wire.http_pair import PairStream
 from mcp_trio.wire.http_policy import Reject, refuse
-from mcp_trio.wire.jsonrpc import decode
+from mcp_trio.wire.jsonrpc import Request, decode
 from mcp_trio.wire.revisions import REVISIONS, Feature
 from mcp_trio.wire.sse import encode_event, encode_priming
 
@@ -39,6 +40,7 @@ from .http_writer import LATER, Answering, Facts, ResponseWriter
 
 if TYPE_CHECKING:
     from mcp_trio.abc import ByteStream, Tail
+    from mcp_trio.runtime.session import Session
     from mcp_trio.wire.revisions import Revision
 
     from .http_server import HttpServer
@@ -57,9 +59,18 @@ _CHALLENGE: Final[RawHeaders] = ((b"WWW-Authenticate", b"Bearer"),)
 class Connection(ResponseWriter):
     """Serves the requests of one connection, one after another.
 
+    One task does at a time. It serves a request's handler itself, which is the fastest way to
+    an answer; where the response has to begin before the handler is done, another task takes
+    over: it writes the response, goes on to the next request, and closes the connection in
+    the end. The first one then only serves its handler.
+
     Attributes:
-        scope: cancelled by the watcher when the client stalls, and by the drain.
+        scope: that of the task which has the connection now. Cancelled by the watcher when the
+            client stalls, and by the drain.
     """
+
+    #: Whether handlers are served in the connection's task.
+    serves_itself: ClassVar[bool] = True
 
     __slots__ = (
         "_body",
@@ -102,10 +113,13 @@ class Connection(ResponseWriter):
     # ------------------------------------------------------------ requests
 
     async def serve(self) -> None:
-        """Serve requests until the client, a refusal or the drain ends the connection."""
-        server = self._server
+        """Serve requests until the client, a refusal or the drain ends the connection.
+
+        Returns also when another task has taken the connection over.
+        """
+        server, scope = self._server, self.scope
         while not (server.draining and self._requests.idle):
-            if not self._keep:
+            if not self._keep or self.scope is not scope:
                 return
             try:
                 head = await self._read_head()
@@ -136,6 +150,10 @@ class Connection(ResponseWriter):
             with trio.move_on_after(self._server.limits.drain):
                 while await self._stream.receive():
                     pass
+
+    async def aclose(self) -> None:
+        """Close the connection, at once."""
+        await self._stream.aclose()
 
     async def _read_head(self) -> Head:
         self._idle = True
@@ -248,17 +266,15 @@ class Connection(ResponseWriter):
     async def _serve_request(
         self, head: Head, facts: Facts, serve: http.Serve, session: HttpSession
     ) -> None:
-        sessions = self._server.sessions
         stream = session.transport.open_stream(deaf=not serve.accepts.sse)
-        reader = Reader()
-        stream.attach(reader)
-        sessions.begin(session)
+        answering = self._begin_answer(Answering(head, facts.cors, serve, stream, session))
+        self._server.sessions.begin(session)
         try:
-            session.session.deliver(serve.message, stream)
-            await self._answer(head, facts, stream, reader, serve, session)
+            await self._serve_and_answer(session.session, serve, answering)
         finally:
-            stream.detach(reader)
-            sessions.end(session)
+            if not answering.moved:
+                stream.detach(answering.reader)
+            self._server.sessions.end(session)
 
     async def _serve_stateless(self, head: Head, facts: Facts, serve: http.Serve) -> None:
         """Serve a request that stands for itself: an id space of its own."""
@@ -267,16 +283,15 @@ class Connection(ResponseWriter):
             await self.reject(refuse(503, "the server is stopping", headers=LATER), facts)
             return
         stream = EventStream("0", "", server.limits, deaf=not serve.accepts.sse, mute=True)
-        reader = Reader()
-        stream.attach(reader)
         exchange = server.factory.open_exchange(
             stream, serve.revision, server.exchanges, tracer=server.tracer
         )
+        answering = self._begin_answer(Answering(head, facts.cors, serve, stream, None))
         try:
             exchange.deliver(serve.message, stream)
-            await self._answer(head, facts, stream, reader, serve, None)
+            await self._answer(answering)
         finally:
-            stream.detach(reader)
+            stream.detach(answering.reader)
 
     async def _open_session(
         self, head: Head, facts: Facts, opening: http.OpenSession, principal: Any
@@ -293,8 +308,6 @@ class Connection(ResponseWriter):
         )
         session = HttpSession(session_id, inner, transport, principal, server.sessions.now)
         stream = transport.open_stream(deaf=not opening.accepts.sse)
-        reader = Reader()
-        stream.attach(reader)
         if opening.keep:
             server.sessions.add(session)
             await server.start_session(session)
@@ -309,37 +322,63 @@ class Connection(ResponseWriter):
         serve = http.Serve(
             message=opening.request, revision=inner.revision, accepts=opening.accepts
         )
-        await self._answer(head, facts, stream, reader, serve, None, extra)
+        await self._answer(self._begin_answer(Answering(head, extra, serve, stream, None)))
 
     # ------------------------------------------------------------ answers
 
-    async def _answer(
-        self,
-        head: Head,
-        facts: Facts,
-        stream: EventStream,
-        reader: Reader,
-        serve: http.Serve,
-        session: HttpSession | None,
-        extra: RawHeaders | None = None,
-    ) -> None:
-        """Answer a POST from its stream, as JSON where the answer is all there is."""
-        headers = facts.cors if extra is None else extra
-        sse = serve.accepts.sse
-        resumable = session is not None and stream.storable and sse
-        # "SHOULD immediately send an SSE event consisting of an event ID and an empty data
-        # field" (2025-11-25): before the client has an id, nothing can be resumed.
-        primed = resumable and Feature.PRIMING_EVENT in serve.revision.features
-        stream.primed = primed
-        self._answering = Answering(
-            stream, json=serve.accepts.json, plain=not resumable, head=head, headers=headers
-        )
-        reader.finish = self.finish_answer
-        if stream.ended:
+    def _begin_answer(self, answering: Answering) -> Answering:
+        """*answering* is what is answered next; whoever ends its stream may write it."""
+        self._answering = answering
+        answering.reader.finish = self.finish_answer
+        if answering.stream.ended:
             self.finish_answer()
-        elif sse and (primed or not serve.accepts.json):
-            self._server.hurry(reader)
-        while not (stream.ended or reader.overdue or reader.hang_up or (sse and stream.has_events)):
+        elif answering.sse and (answering.primed or not answering.json):
+            self._server.hurry(answering.reader)
+        return answering
+
+    async def _serve_and_answer(
+        self, session: Session, serve: http.Serve, answering: Answering
+    ) -> None:
+        if not self.serves_itself or type(serve.message) is not Request:
+            session.deliver(serve.message, answering.stream)
+        else:
+            answering.reader.summon = partial(self._move, answering)
+            await session.serve(serve.message, answering.stream)
+            if answering.moved:
+                return
+            answering.reader.summon = None
+        await self._answer(answering)
+
+    def _move(self, answering: Answering) -> None:
+        """Let another task take the connection over: this one is busy with the handler."""
+        session = answering.session
+        assert session is not None  # noqa: S101 - else it has no handler here
+        answering.moved = True
+        answering.reader.summon = None
+        self._server.begin_request()
+        self._server.sessions.begin(session)
+        self.scope = trio.CancelScope()
+        # Not in the handler's context: many more requests may come.
+        self._context.copy().run(self._server.move, self, partial(self._go_on, answering, session))
+
+    async def _go_on(self, answering: Answering, session: HttpSession) -> None:
+        """Answer the request whose connection was taken over."""
+        try:
+            await self._answer(answering)
+        finally:
+            answering.stream.detach(answering.reader)
+            self._server.sessions.end(session)
+            self._server.end_request()
+
+    async def _answer(self, answering: Answering) -> None:
+        """Answer a POST from its stream, as JSON where the answer is all there is."""
+        stream, reader, session = answering.stream, answering.reader, answering.session
+        while not (
+            stream.ended
+            or reader.overdue
+            or reader.hang_up
+            or (answering.sse and stream.has_events)
+        ):
             await reader.wait()
         reader.finish = None
         if self._answering is None:  # written already, but for what did not fit
@@ -348,18 +387,18 @@ class Connection(ResponseWriter):
                 await self.write_rest(rest)
             return
         self._answering = None
-        if not sse:  # cancelled by its sender, who wants no stream
-            await self.respond(204, headers)
+        if not answering.sse:  # cancelled by its sender, who wants no stream
+            await self.respond(204, answering.headers)
             return
-        if resumable and session is not None and session.session.error is None:
+        if not answering.plain and session is not None and session.session.error is None:
             stream.begin_pump()
             session.session.start_soon(self._server.run_pump, stream)
         begin = b""
-        if primed:
+        if answering.primed:
             begin = encode_priming(
                 format_event_id(stream.name, 0), retry=self._server.limits.sse_retry
             )
-        await self.write_stream(head, stream, reader, headers, begin)
+        await self.write_stream(answering.head, stream, reader, answering.headers, begin)
 
     # ------------------------------------------------------------ GET, DELETE
 

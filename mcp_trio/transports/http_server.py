@@ -1,8 +1,8 @@
 """Streamable HTTP on h11 over trio, the server's side: listeners, sessions, drain.
 
 The nursery of `HttpServer.run` owns every connection and every session. A connection reads
-its requests one by one (`mcp_trio.transports.http_connection`); a request's handler runs in
-its session's nursery, so that a connection that breaks takes nothing down with it: in the
+its requests one by one (`mcp_trio.transports.http_connection`) and serves their handlers, each
+within the life of its session. A connection that breaks takes no handler down with it: in the
 legacy revisions a disconnect is no cancellation (2025-11-25 basic/transports § Sending
 Messages to the Server 5). One watcher looks after everything that waits too long.
 """
@@ -24,7 +24,7 @@ from mcp_trio.wire.http_pair import PairPaths, check_pair
 
 from .http_connection import Connection
 from .http_sessions import SessionTable
-from .http_sockets import SocketBytes, accepting
+from .http_sockets import accepting
 from .http_store import SafeStore
 
 if TYPE_CHECKING:
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
     from .http_sessions import HttpSession
     from .http_streams import EventStream, Reader
-    from .pipe import StreamBytes
 
 __all__ = ["HttpServer", "open_listeners"]
 
@@ -204,22 +203,36 @@ class HttpServer:
                     continue
                 connection = self._connection(self, data)
                 self.connections.add(connection)
-                self._nursery.start_soon(self._hold, connection, data)
+                self._nursery.start_soon(self._hold, connection, connection.scope)
 
-    async def _hold(self, connection: Connection, data: SocketBytes | StreamBytes) -> None:
-        """Serve one connection; what goes wrong on it stays on it."""
+    def move(self, connection: Connection, begin: Callable[[], Awaitable[None]]) -> None:
+        """Let a new task have *connection*, which begins with *begin*, in this context."""
+        assert self._nursery is not None  # noqa: S101 - connections are served in it
+        self._nursery.start_soon(self._hold, connection, connection.scope, begin)
+
+    async def _hold(
+        self,
+        connection: Connection,
+        scope: trio.CancelScope,
+        begin: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
+        """Serve one connection while *scope* is its own; what goes wrong on it stays on it."""
         try:
-            with connection.scope:
+            with scope:
+                if begin is not None:
+                    await begin()
                 await connection.serve()
-                await connection.linger()
+                if connection.scope is scope:
+                    await connection.linger()
         except (OSError, ssl.SSLError, trio.BrokenResourceError, trio.ClosedResourceError) as exc:
             _log.debug("a connection broke: %s", exc)
         except Exception:  # noqa: BLE001 - a bug of ours is contained at the connection
             _log.exception("a connection failed")
         finally:
-            self.connections.discard(connection)
-            self._room.unpark()
-            await data.aclose()
+            if connection.scope is scope:  # else another task has it
+                self.connections.discard(connection)
+                self._room.unpark()
+                await connection.aclose()
 
     def begin_request(self) -> None:
         """A request is being served."""

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 __all__ = ["SocketBytes", "accepting"]
 
 CHUNK: Final = 65_536
+#: The size of reads while they come back full.
+LARGE_READ: Final = 4 * CHUNK
 
 
 class SocketBytes:
@@ -39,13 +41,14 @@ class SocketBytes:
             await trio.lowlevel.checkpoint()
         else:
             await trio.lowlevel.wait_readable(self._socket)
+        size = LARGE_READ if self._more else CHUNK
         while True:
             try:
-                data = self._socket.recv(CHUNK)
+                data = self._socket.recv(size)
             except BlockingIOError:
                 await trio.lowlevel.wait_readable(self._socket)
             else:
-                self._more = len(data) == CHUNK
+                self._more = len(data) >= CHUNK
                 return data
 
     @property

@@ -44,13 +44,15 @@ class Reader:
         tick: it is to write a sign of life.
         overdue: it is to begin its response, although nothing has been said yet.
         finish: called when the stream has ended, to write all there is at once, if it can.
+        summon: called instead of waking anybody while the task that would read is busy.
     """
 
-    __slots__ = ("_task", "finish", "hang_up", "overdue", "replaced", "seen", "tick")
+    __slots__ = ("_task", "finish", "hang_up", "overdue", "replaced", "seen", "summon", "tick")
 
     def __init__(self, seen: int = 0) -> None:
         self.seen = seen
         self.finish: Callable[[], None] | None = None
+        self.summon: Callable[[], None] | None = None
         self.overdue = False
         self.replaced = False
         self.hang_up = False
@@ -62,6 +64,8 @@ class Reader:
         if self._task is not None:
             task, self._task = self._task, None
             trio.lowlevel.reschedule(task)
+        elif self.summon is not None:
+            self.summon()
 
     async def wait(self) -> None:
         """Wait until `rouse`. A checkpoint."""
@@ -184,7 +188,7 @@ class EventStream:
             self._answer = self.number
             self.status = 200 if kind is list else status_of(message)
             self._finish()
-        self._rouse()
+        self._rouse(settled=final)
         return self.number
 
     def _is_kept(self) -> bool:
@@ -212,7 +216,7 @@ class EventStream:
     def skip(self) -> None:
         """The stream's request gets no answer: end it without one."""
         self._finish()
-        self._rouse()
+        self._rouse(settled=True)
 
     def hang_up(self) -> bool:
         """End the open response, if what is still to come can be fetched after an event id."""
@@ -251,10 +255,12 @@ class EventStream:
         if told is not None:
             told(self)
 
-    def _rouse(self) -> None:
+    def _rouse(self, *, settled: bool = False) -> None:
         if self._wake_pump is not None:
             self._wake_pump.set()
         elif self.reader is not None:
+            if settled:
+                self.reader.summon = None  # who served the request comes back by itself
             if self.ended and self.reader.finish is not None:
                 self.reader.finish()
             self.reader.rouse()

@@ -31,8 +31,12 @@ _POSTED: Final = frozenset({http.PostHead, PairMessage})
 
 
 class TracedConnection(Connection):
-    """A `Connection`, watched."""
+    """A `Connection`, watched.
 
+    Its handlers have tasks of their own: whoever has a connection is at its request at hand.
+    """
+
+    serves_itself = False
     __slots__ = ("_announced", "_facts", "_number", "_pending")
 
     def __init__(self, server: HttpServer, stream: ByteStream) -> None:
@@ -95,7 +99,7 @@ class TracedConnection(Connection):
             self._trace_events(body)
         await super().respond(status, headers, body)
 
-    def _json(self, answer: bytes, status: int, headers: RawHeaders) -> bytes:
+    def _json(self, answer: bytes, status: int, headers: RawHeaders) -> tuple[bytes, bytes]:
         self._respond_traced(status, (*http.JSON_HEADERS, *headers))
         return super()._json(answer, status, headers)
 

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any, Final
 from mcp_trio.wire import http
 from mcp_trio.wire.http_head import RequestHead, format_event_id
 from mcp_trio.wire.http_policy import cors_headers, render_error_body
+from mcp_trio.wire.revisions import Feature
 from mcp_trio.wire.sse import KEEP_ALIVE, encode_event
 
-from .http1 import chunk, json_response, last_chunk, response, stream_head
+from .http1 import chunk, json_head, json_response, last_chunk, response, stream_head
+from .http_streams import Reader
 
 if TYPE_CHECKING:
     from mcp_trio.abc import ByteStream
@@ -21,7 +23,8 @@ if TYPE_CHECKING:
 
     from .http1 import Head
     from .http_server import HttpServer
-    from .http_streams import EventStream, Reader
+    from .http_sessions import HttpSession
+    from .http_streams import EventStream
 
 __all__ = ["LATER", "Answering", "Facts", "RawHeaders", "ResponseWriter"]
 
@@ -29,6 +32,8 @@ RawHeaders = tuple[tuple[bytes, bytes], ...]
 LATER: Final[RawHeaders] = ((b"Retry-After", b"1"),)
 #: What does not fit the socket is written in pieces; a client has to take each in time.
 _PIECE: Final = 262_144
+#: From this size on, two system calls are cheaper than a copy.
+_LARGE: Final = 65_536
 
 
 class Facts:
@@ -43,18 +48,52 @@ class Facts:
 
 
 class Answering:
-    """What the answer to the POST at hand will look like, until it is written."""
+    """The answer to the POST at hand, and what it will look like.
 
-    __slots__ = ("head", "headers", "json", "plain", "stream")
+    Attributes:
+        session: whose request it answers, where that matters.
+        stream: what is to be said, and *reader*, who takes it.
+        json: it may be JSON, where there is nothing else to say; *sse*: it may be a stream.
+        plain: its events have no ids.
+        primed: its stream begins with an id.
+        moved: another task has taken it over, with its connection.
+    """
+
+    __slots__ = (
+        "head",
+        "headers",
+        "json",
+        "moved",
+        "plain",
+        "primed",
+        "reader",
+        "session",
+        "sse",
+        "stream",
+    )
 
     def __init__(
-        self, stream: EventStream, *, json: bool, plain: bool, head: Head, headers: RawHeaders
+        self,
+        head: Head,
+        headers: RawHeaders,
+        serve: http.Serve,
+        stream: EventStream,
+        session: HttpSession | None,
     ) -> None:
-        self.stream: Final = stream
-        self.json: Final = json
-        self.plain: Final = plain  # its events have no ids
         self.head: Final = head
         self.headers: Final = headers
+        self.session: Final = session
+        self.stream: Final = stream
+        self.reader: Final = Reader()
+        self.json: Final = serve.accepts.json
+        self.sse: Final = serve.accepts.sse
+        self.plain: Final = session is None or not (stream.storable and self.sse)
+        # "SHOULD immediately send an SSE event consisting of an event ID and an empty data
+        # field" (2025-11-25): before the client has an id, nothing can be resumed.
+        self.primed: Final = not self.plain and Feature.PRIMING_EVENT in serve.revision.features
+        self.moved = False
+        stream.primed = self.primed
+        stream.attach(self.reader)
 
 
 class ResponseWriter:
@@ -81,7 +120,7 @@ class ResponseWriter:
         self._reader: Reader | None = None  # of the event stream that is open
         self._written = 0.0
         self._answering: Answering | None = None
-        self._rest = b""
+        self._rest: bytes | memoryview = b""
 
     # ------------------------------------------------------------ whole responses
 
@@ -130,19 +169,25 @@ class ResponseWriter:
         if answer is None:
             return
         if answering.json:
-            data = self._json(answer, stream.status, answering.headers)
+            data, body = self._json(answer, stream.status, answering.headers)
         elif answering.plain and answering.head.chunks:
             begin = self._begin_stream(answering.headers, framed=True)
-            data = b"%b%b%b" % (begin, chunk(encode_event(answer)), last_chunk())
+            data, body = b"%b%b%b" % (begin, chunk(encode_event(answer)), last_chunk()), b""
         else:
             return
         self._answering = None
         stream.take_all()
+        self._rest = self._try(data)
+        if body:
+            self._rest = bytes(self._rest) + body if self._rest else self._try(body)
+
+    def _try(self, data: bytes) -> bytes | memoryview:
+        """Write what fits at once, and return the rest."""
         try:
             taken = self._stream.send_nowait(data)
         except OSError:
             taken = 0  # the connection's task meets the same error
-        self._rest = data[taken:]
+        return b"" if taken == len(data) else memoryview(data)[taken:]
 
     def _begin_stream(self, headers: RawHeaders, *, framed: bool) -> bytes:
         if framed and not headers and self._keep:
@@ -155,12 +200,15 @@ class ResponseWriter:
             chunked=framed,
         )
 
-    def _json(self, answer: bytes, status: int, headers: RawHeaders) -> bytes:
+    def _json(self, answer: bytes, status: int, headers: RawHeaders) -> tuple[bytes, bytes]:
+        """Return the response, in one piece unless its body is large."""
         if status == 200 and not headers and self._keep:
-            return json_response(answer)
+            if len(answer) > _LARGE:
+                return json_head(len(answer)), answer
+            return json_response(answer), b""
         extra = LATER if status == 503 else ()
         all_headers = (*http.JSON_HEADERS, *headers, *extra)
-        return response(status, all_headers, answer, keep_alive=self._keep)
+        return response(status, all_headers, answer, keep_alive=self._keep), b""
 
     async def write_stream(
         self, head: Head, stream: EventStream, reader: Reader, headers: RawHeaders, begin: bytes

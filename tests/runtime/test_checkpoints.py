@@ -50,6 +50,7 @@ SHOWN = {
     "Push.notify",
     "Session.aclose",
     "Session.call",
+    "Session.serve",  # in test_serve_here
     "Session.wait_ended",
     "ThreadShare.acquire_on_behalf_of",
 }

@@ -740,6 +740,13 @@ async def test_users_on_one_connection_share_no_context() -> None:
         await trio.lowlevel.checkpoint()
         return seen
 
+    @server.tool
+    async def mark(ctx: Context, name: str) -> str:
+        user.set(name)
+        await ctx.progress(1)  # from here on another task has the connection
+        await trio.testing.wait_all_tasks_blocked()
+        return "done"
+
     async def authenticate(head: RequestHead) -> None:
         if head.headers.get("authorization") is not None:
             assert user.get() == "nobody"
@@ -751,7 +758,10 @@ async def test_users_on_one_connection_share_no_context() -> None:
                 text_of((await client.call("who", {"name": "x"}, Authorization=name)).json)
                 for name in ("alice", "bob", None)
             ]
-        assert seen == (["alice", "bob", "nobody"] if hook else ["nobody"] * 3)
+            marked = await client.call("mark", {"name": "y"})
+            assert len(marked.messages) == 2
+            seen.append(text_of((await client.call("who", {"name": "x"})).json))
+        assert seen == (["alice", "bob", "nobody", "nobody"] if hook else ["nobody"] * 4)
 
 
 async def test_https() -> None:

@@ -1,0 +1,42 @@
+"""Running a coroutine in a context of its own, inside a task that goes on afterwards."""
+
+from __future__ import annotations
+
+import contextvars
+import types
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Coroutine, Generator
+
+__all__ = ["in_own_context"]
+
+T = TypeVar("T")
+
+
+def in_own_context(coroutine: Coroutine[Any, Any, T]) -> Awaitable[T]:
+    """Run *coroutine* in a copy of the current context: what it sets ends with it.
+
+    A task of its own would have the same, for the price of a task. It stays in the caller's
+    task for everything else: cancel scopes, deadlines, exceptions.
+    """
+    return _step(contextvars.copy_context(), coroutine)
+
+
+@types.coroutine
+def _step(
+    context: contextvars.Context, coroutine: Coroutine[Any, Any, T]
+) -> Generator[Any, Any, T]:
+    run, step, value = context.run, coroutine.send, None
+    while True:
+        try:
+            trap = run(step, value)
+        except StopIteration as stop:
+            result: T = stop.value
+            return result
+        try:
+            value = yield trap
+        except BaseException as exc:  # noqa: BLE001, ASYNC103 - it is the coroutine's to deal with
+            step, value = coroutine.throw, exc
+        else:
+            step = coroutine.send
