@@ -1,9 +1,11 @@
 """HTTP/1.1 on one server connection, between bytes and requests: h11 reads, we format.
 
 h11 is the only parser, and parses each distinct head once: a head that differs from one of the
-last on this connection only in the digits of its single Content-Length parses the same. The
-conditions of `_is_repeatable` are what makes that sound; a differential test holds them.
-Responses are formatted here, since their heads are few and known.
+last on this connection only in the digits of its single Content-Length parses the same, and
+so does one that differs from a head of any connection in that and in its session id
+(`mcp_trio.transports.http_memo`). The conditions of `_is_repeatable` are what makes that
+sound; a differential test holds them. Responses are formatted here, since their heads are few
+and known.
 """
 
 from __future__ import annotations
@@ -18,6 +20,8 @@ import h11
 from attrs import define, frozen
 
 from mcp_trio.wire.http import SSE_HEADERS
+
+from .http_memo import HeadCut, HeadMemo
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -66,6 +70,7 @@ class Head:
         wants_continue: the client waits for ``100 Continue`` before it sends the body.
         chunks: it understands a chunked response (HTTP/1.1).
         facts: whatever the server concluded from this head.
+        like: a head that differs only in length and session id, if one was seen before.
     """
 
     method: bytes
@@ -75,6 +80,7 @@ class Head:
     wants_continue: bool
     chunks: bool
     facts: Any = None
+    like: Head | None = None
 
 
 @final
@@ -90,10 +96,21 @@ class _Memo:
 class RequestReader:
     """The incoming side of one connection: feed bytes, take heads and bodies in turn."""
 
-    __slots__ = ("_body", "_body_size", "_buffer", "_ended", "_h11", "_length", "_limit", "_memos")
+    __slots__ = (
+        "_body",
+        "_body_size",
+        "_buffer",
+        "_ended",
+        "_h11",
+        "_known",
+        "_length",
+        "_limit",
+        "_memos",
+    )
 
-    def __init__(self, header_bytes: int) -> None:
+    def __init__(self, header_bytes: int, known: HeadMemo | None = None) -> None:
         self._limit = header_bytes
+        self._known = HeadMemo() if known is None else known
         self._buffer = b""
         self._ended = False
         self._memos: tuple[_Memo, ...] = ()  # of the last distinct heads, the newest first
@@ -145,10 +162,21 @@ class RequestReader:
             for memo in self._memos:
                 if before == memo.before and after == memo.after:
                     return self._begin_sized(memo.head, int(length[1]), end)
-        return self._parse(end, length)
+        text = buffer[:end]
+        cut = HeadCut.of(text)
+        head = None if cut is None else self._known.recall(cut)
+        if head is None:
+            return self._parse(text, length, cut)
+        if length is not None:
+            self._remember(text, length, head)
+        return self._begin_sized(head, 0 if length is None else int(length[1]), end)
 
-    def _parse(self, end: int, length: re.Match[bytes] | None) -> Head:
-        text = self._buffer[:end]
+    def _remember(self, text: bytes, length: re.Match[bytes], head: Head) -> None:
+        memo = _Memo(text[: length.start(1)], text[length.end(1) :], head)
+        self._memos = (memo, *self._memos[: _HEADS - 1])
+
+    def _parse(self, text: bytes, length: re.Match[bytes] | None, cut: HeadCut | None) -> Head:
+        end = len(text)
         connection = h11.Connection(h11.SERVER, max_incomplete_event_size=self._limit)
         try:
             connection.receive_data(text)
@@ -162,17 +190,19 @@ class RequestReader:
         if b"transfer-encoding" in names and b"content-length" in names:
             # Two lengths for one body: RFC 9112 section 6.1 allows to refuse what smuggles.
             raise BadRequest(400, "both Transfer-Encoding and Content-Length")
-        leftover = connection.trailing_data[0]
-        if (
-            length is not None
-            and b"content-length" in names
-            and not leftover
-            and len(_ANY_LENGTH.findall(text)) == 1
-        ):
+        if connection.trailing_data[0]:
+            sized = False
+        elif length is None:
+            sized = cut is not None and cut.length is None and _is_repeatable(event)
+        else:
+            sized = b"content-length" in names and len(_ANY_LENGTH.findall(text)) == 1
+        if sized:
             if _is_repeatable(event):
-                memo = _Memo(text[: length.start(1)], text[length.end(1) :], head)
-                self._memos = (memo, *self._memos[: _HEADS - 1])
-            return self._begin_sized(head, int(length[1]), end)
+                if length is not None:
+                    self._remember(text, length, head)
+                if cut is not None:
+                    self._known.keep(cut, head)
+            return self._begin_sized(head, 0 if length is None else int(length[1]), end)
         rest = self._buffer[end:]
         self._buffer = b""
         self._h11 = connection
@@ -264,7 +294,7 @@ def _head_of(event: h11.Request) -> Head:
 def _is_repeatable(event: h11.Request) -> bool:
     """Tell whether a head like this one, but for the digits of its length, parses the same."""
     return (
-        event.method == b"POST"
+        event.method in (b"POST", b"GET", b"DELETE")
         and event.http_version == b"1.1"
         and not any(name in _NEVER_REPEATABLE for name, _ in event.headers)
         and all(

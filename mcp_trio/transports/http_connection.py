@@ -85,7 +85,7 @@ class Connection(ResponseWriter):
         super().__init__(server, stream)
         self.scope = trio.CancelScope()
         self._context = contextvars.copy_context()
-        self._requests = RequestReader(server.limits.header_bytes)
+        self._requests = RequestReader(server.limits.header_bytes, server.heads)
         self._idle = True  # waiting for a request
         self._body = False  # waiting for the rest of one
         self._unread = False  # a refused request may still be arriving
@@ -125,7 +125,7 @@ class Connection(ResponseWriter):
                 head = await self._read_head()
                 facts = head.facts
                 if facts is None:
-                    facts = head.facts = Facts(head, server)
+                    facts = head.facts = Facts.of(head, server)
                 if not head.keep_alive:
                     self._keep = False
                 server.begin_request()

@@ -23,6 +23,7 @@ from mcp_trio.wire.http import check_head
 from mcp_trio.wire.http_pair import PairPaths, check_pair
 
 from .http_connection import Connection
+from .http_memo import HeadMemo
 from .http_sessions import SessionTable
 from .http_sockets import accepting
 from .http_store import SafeStore
@@ -87,6 +88,7 @@ class HttpServer:
         self._pair = None if sse_path is None else PairPaths(sse_path)
         self.tracer: Final = tracer
         self.sessions: Final = SessionTable(limits)
+        self.heads: Final = HeadMemo()
         self.url = ""
         self.draining = False
         self.connections: set[Connection] = set()

@@ -21,23 +21,32 @@ LARGE_READ: Final = 4 * CHUNK
 
 
 class SocketBytes:
-    """Owns a connected TCP socket (``mcp_trio.abc.ByteStream``)."""
+    """Owns a connected TCP socket (``mcp_trio.abc.ByteStream``).
 
-    __slots__ = ("_broken", "_more", "_socket")
+    Args:
+        accepted: a request is likely to be there already, right behind the connection.
+    """
 
-    def __init__(self, stream: trio.SocketStream | socket.socket) -> None:
+    __slots__ = ("_accepted", "_broken", "_more", "_socket")
+
+    def __init__(
+        self, stream: trio.SocketStream | socket.socket, *, accepted: bool = False
+    ) -> None:
         if isinstance(stream, trio.SocketStream):
             stream = socket.socket(fileno=stream.socket.detach())
         with contextlib.suppress(OSError):
             stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         stream.setblocking(False)
         self._socket = stream
+        self._accepted = accepted
         self._more = False  # the last read came back full
         self._broken = False
 
     async def receive(self) -> bytes:
-        """Return the next bytes, ``b""`` at the end. A checkpoint."""
-        if self._more:
+        """Return the next bytes, ``b""`` at the end. A checkpoint, but for an accepted first."""
+        if self._accepted:
+            self._accepted = False
+        elif self._more:
             await trio.lowlevel.checkpoint()
         else:
             await trio.lowlevel.wait_readable(self._socket)
@@ -115,7 +124,7 @@ def accepting(
         await trio.lowlevel.wait_readable(inner)
         while True:
             try:
-                return SocketBytes(waiting.accept()[0])
+                return SocketBytes(waiting.accept()[0], accepted=True)
             except BlockingIOError:
                 await trio.lowlevel.wait_readable(inner)
             except ConnectionError:

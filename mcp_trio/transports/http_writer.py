@@ -15,6 +15,7 @@ from mcp_trio.wire.revisions import Feature
 from mcp_trio.wire.sse import KEEP_ALIVE, encode_event
 
 from .http1 import chunk, json_head, json_response, last_chunk, response, stream_head
+from .http_memo import HeadCut
 from .http_streams import Reader
 
 if TYPE_CHECKING:
@@ -41,10 +42,24 @@ class Facts:
 
     __slots__ = ("cors", "decision", "head")
 
-    def __init__(self, raw: Head, server: HttpServer) -> None:
-        self.head: Final = RequestHead.read(raw.method, raw.target, raw.headers)
-        self.decision: Final[Any] = server.check(self.head)
-        self.cors: Final = cors_headers(self.head, server.policy) if server.policy.cors else ()
+    def __init__(self, head: RequestHead, decision: Any, cors: RawHeaders) -> None:
+        self.head: Final = head
+        self.decision: Final[Any] = decision
+        self.cors: Final = cors
+
+    @classmethod
+    def of(cls, raw: Head, server: HttpServer) -> Facts:
+        """Conclude; from what is known of a head like this one, if there is one."""
+        like = raw.like
+        if like is None:
+            head = RequestHead.read(raw.method, raw.target, raw.headers)
+            cors = cors_headers(head, server.policy) if server.policy.cors else ()
+            return cls(head, server.check(head), cors)
+        if like.facts is None:
+            like.facts = cls.of(like, server)
+        known: Facts = like.facts
+        head = known.head.refilled(raw.headers, HeadCut.NAMES)
+        return cls(head, http.for_session(known.decision, head), known.cors)
 
 
 class Answering:

@@ -20,9 +20,9 @@ first revision that has one. Source: basic/transports § Streamable HTTP of 2025
 
 from __future__ import annotations
 
-from typing import Final, TypeAlias, final
+from typing import Any, Final, TypeAlias, final
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from mcp_trio.errors import ErrorCode
 
@@ -129,6 +129,9 @@ class Preflight:
     headers: RawHeaders
 
 
+_OF_SESSIONS: Final = (PostHead, GetHead, DeleteHead)
+
+
 def check_head(
     head: RequestHead, policy: HttpPolicy
 ) -> Reject | Preflight | PostHead | GetHead | DeleteHead:
@@ -157,6 +160,13 @@ def check_head(
             last_event_id=head.headers.get("last-event-id"),
         )
     return DeleteHead(session_id=session_id, version=version)
+
+
+def for_session(decision: Any, head: RequestHead) -> Any:
+    """Return the *decision* on a head like *head* but for its session id and its length."""
+    if isinstance(decision, _OF_SESSIONS) and decision.session_id is not None:
+        return evolve(decision, session_id=head.headers.get("mcp-session-id"))
+    return decision
 
 
 def _reject_method(head: RequestHead, policy: HttpPolicy) -> Reject:

@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final, TypeAlias, final
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Container, Iterable, Mapping
 
 __all__ = [
     "SINGLE_VALUED",
@@ -78,6 +78,14 @@ class Headers:
         """Return every value of *name* (in lower case)."""
         return tuple(self._values.get(name, ()))
 
+    def refilled(self, raw: Iterable[tuple[bytes, bytes]], names: Container[bytes]) -> Headers:
+        """Return these headers with what *raw* has for *names*, which are on one line each."""
+        values = dict(self._values)
+        for name, value in raw:
+            if name in names:
+                values[name.decode("latin-1")] = [value.decode("latin-1")]
+        return Headers(values, self.repeated)
+
     def __repr__(self) -> str:
         return f"<Headers {' '.join(self._values)}>"
 
@@ -114,6 +122,10 @@ class RequestHead:
             authority=authority,
             headers=Headers.read(headers),
         )
+
+    def refilled(self, raw: Iterable[tuple[bytes, bytes]], names: Container[bytes]) -> RequestHead:
+        """Return this head with what *raw* has for *names* (`Headers.refilled`)."""
+        return evolve(self, headers=self.headers.refilled(raw, names))
 
     @property
     def host(self) -> str | None:

@@ -21,6 +21,7 @@ from mcp_trio.transports.http1 import (
     last_chunk,
     response,
 )
+from mcp_trio.transports.http_memo import HeadMemo
 from tests.feed import cuts_of, feed_every_way
 
 LIMIT = 16_384
@@ -44,8 +45,10 @@ class Seen:
 class Feeder:
     """A reader that yields whole requests, as `feed_every_way` wants it."""
 
-    def __init__(self, limit: int = LIMIT, body_limit: int = 1_000_000) -> None:
-        self.reader = RequestReader(limit)
+    def __init__(
+        self, limit: int = LIMIT, body_limit: int = 1_000_000, known: HeadMemo | None = None
+    ) -> None:
+        self.reader = RequestReader(limit, known)
         self.body_limit = body_limit
         self.head: Head | None = None
         self.broken = False
@@ -143,9 +146,9 @@ FRAGMENTS = st.sampled_from(
 
 
 @st.composite
-def odd_requests(draw: st.DrawFn) -> bytes:
+def odd_requests(draw: st.DrawFn, *plain: bytes) -> bytes:
     """A request with a few insertions and deletions in its head."""
-    data = POST % (5, b"hello")
+    data = draw(st.sampled_from(plain)) if plain else POST % (5, b"hello")
     for _ in range(draw(st.integers(0, 3))):
         at = draw(st.integers(0, len(data) - 5))
         if draw(st.booleans()):
@@ -175,6 +178,100 @@ def test_a_head_that_was_seen_before_is_read_as_h11_reads_it(data: bytes, body: 
 
     assert [s for s in seen if isinstance(s, Seen)] == [s for s in expected if isinstance(s, Seen)]
     assert (seen[-1] == "end") == (expected[-1] == "end")
+
+
+OF_SESSION = (
+    POST.replace(b"Host", b"Mcp-Session-Id: one\r\nHost") % (5, b"hello"),
+    POST.replace(b"X-Y: z", b"MCP-Session-ID: one.1") % (5, b"hello"),
+    b"GET /mcp HTTP/1.1\r\nHost: x\r\nMcp-Session-Id: one\r\nX-Y: Z\r\n\r\n",
+    b"DELETE /mcp HTTP/1.1\r\nMcp-Session-Id: one\r\nHost: x\r\n\r\n",
+    b"GET /mcp HTTP/1.1\r\nHost: x\r\n\r\n",
+)
+
+
+@given(
+    odd_requests(*OF_SESSION),
+    st.binary(max_size=12),
+    st.from_regex(rb"[0-9A-Za-z._-]{1,12}", fullmatch=True),
+)
+def test_a_head_that_another_connection_sent_is_read_as_h11_reads_it(
+    data: bytes, body: bytes, session: bytes
+) -> None:
+    """Alike but for the length and the session's id, which comes out as it was sent."""
+    known = HeadMemo()
+    first = Feeder(known=known)
+    first.receive(data)
+    first.end()
+    field = re.compile(rb"(\r\nmcp-session-id: )[0-9A-Za-z._-]+", re.IGNORECASE)
+    again = field.sub(rb"\g<1>" + session, data)
+    again = relength(again, body)
+    expected = truth(again)
+
+    feeder = Feeder(known=known)
+    seen = feeder.receive(again) + feeder.end()
+
+    assert [s for s in seen if isinstance(s, Seen)] == [s for s in expected if isinstance(s, Seen)]
+    assert (seen[-1] == "end") == (expected[-1] == "end")
+
+
+@pytest.mark.parametrize("text", OF_SESSION)
+def test_a_head_of_another_connection_is_not_parsed_again(
+    text: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another session's id and another length are put in their places."""
+    known = HeadMemo()
+    one = head_of(text, known)
+    monkeypatch.delattr(h11, "Connection")
+
+    other = head_of(text.replace(b"one", b"other").replace(b"h: 5", b"h: 4"), known)
+
+    assert other is not one
+    changed = {b"mcp-session-id": (b"one", b"other"), b"content-length": (b"5", b"4")}
+    assert other.headers == tuple(
+        (name, value.replace(*changed.get(name, (b"", b"")))) for name, value in one.headers
+    )
+    assert other.like is not None
+    assert not any(b"one" in value for _, value in other.like.headers)
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        b"Authorization: Bearer t\r\n",
+        b"Cookie: c=1\r\n",
+        b"Transfer-Encoding: chunked\r\n",
+        b"Expect: 100-continue\r\n",
+        b"Connection: close\r\n",
+        b"mcp-session-id: two\r\n",
+        b"X: " + b"y" * 5_000 + b"\r\n",
+    ],
+)
+def test_other_heads_stay_with_their_connection(
+    odd: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What names its sender, has a say about the connection, or is ambiguous or large."""
+    known = HeadMemo()
+    text = OF_SESSION[2].replace(b"Host", odd + b"Host")
+    head_of(text, known)
+    monkeypatch.delattr(h11, "Connection")
+    with pytest.raises(AttributeError):
+        head_of(text, known)
+
+
+def test_the_number_of_heads_that_are_kept_is_bounded() -> None:
+    """The oldest are forgotten."""
+    known = HeadMemo()
+    for n in range(200):
+        head_of(OF_SESSION[2].replace(b"Z", b"%d" % n), known)
+    assert len(known) == 64
+
+
+def head_of(text: bytes, known: HeadMemo) -> Head:
+    reader = RequestReader(LIMIT, known)
+    reader.receive(text)
+    head = reader.read_head()
+    assert head is not None
+    return head
 
 
 PIPELINE = (

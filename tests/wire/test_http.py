@@ -29,6 +29,7 @@ from mcp_trio.wire.http import (
     decide_delete,
     decide_get,
     decide_post,
+    for_session,
     reject_event,
     reject_session,
     reject_size,
@@ -145,6 +146,26 @@ def test_a_post_without_a_fault_goes_on_to_its_body() -> None:
         session_id="S1", version="2025-11-25", accepts=BOTH
     )
     assert "S1" not in repr(check_head(head, SESSIONS))
+
+
+@pytest.mark.parametrize("method", ["POST", "GET", "DELETE", "PUT", "OPTIONS"])
+@pytest.mark.parametrize("one", ["S1", None])
+def test_a_decision_holds_for_another_session(method: str, one: str | None) -> None:
+    """Only the id in it differs, so it need not be made again."""
+    without = "" if one else "Mcp-Session-Id"
+    first = head_of(method, without=without, session_id=str(one))
+    second = head_of(method, without=without, session_id="S2")
+
+    kept = for_session(check_head(first, SESSIONS), second)
+
+    assert kept == check_head(second, SESSIONS)
+    raw = [(b"content-length", b"7"), (b"mcp-session-id", b"S3"), (b"x", b"y")]
+    refilled = first.refilled(raw, {b"mcp-session-id", b"content-length"})
+    assert refilled.headers.get("mcp-session-id") == "S3"
+    assert refilled.headers.get("content-length") == "7"
+    assert refilled.headers.get("x") is None
+    assert refilled.path == first.path
+    assert first.headers.get("mcp-session-id") == one
 
 
 # ---------------------------------------------------------------- path and method
