@@ -163,11 +163,6 @@ class FdReader(_Fd):
         self._adapt(len(data))
         return data
 
-    def interrupt(self) -> None:
-        """Let go of who waits for the descriptor, with `trio.ClosedResourceError`."""
-        if self.fd >= 0:
-            trio.lowlevel.notify_closing(self.fd)
-
     def receive_nowait(self) -> bytes:
         """Return what is there.
 

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 
     from .http_heads import Endpoint
     from .http_response import Head
+    from .turn import Waiting
 
     Auth: TypeAlias = Callable[[str | None], Awaitable[Mapping[str, str]]]
     OnSessionLost: TypeAlias = Literal["fail", "reinitialize", "retry"]
@@ -239,6 +240,12 @@ class HttpClientTransport:
             return ConnectFailed(reason)
         status, body = self._refusal
         return ConnectFailed(reason, status=status, body=excerpt(body))
+
+    async def lead(self, call: Waiting) -> None:
+        """Let the caller of *call* read its response itself, if nobody else reads it."""
+        own = self.calls.get(call.id)
+        if own is not None and own.connection is not None:
+            await own.connection.lead(own, call)
 
     # ------------------------------------------------------------ requests of the session
 

@@ -2,8 +2,9 @@
 
 A request that finds an idle connection is written at once, by whoever makes it, in one system
 call; the connection's task, which waits for bytes all the time, reads the response and hands
-it to the request. So a call costs no task. A new connection is opened by the task that then
-stays with it.
+it to the request. So a call costs no task. Where its caller can read the response itself, it
+costs no switch of tasks either (`mcp_trio.transports.turn`). A new connection is opened by the
+task that then stays with it.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import ssl
 import time
 from abc import ABC, abstractmethod
 from collections import deque
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, final
 
 import trio
@@ -23,6 +25,7 @@ from .http_proxy import Proxy, tunnel
 from .http_response import BadResponse, CutShort, Head, ResponseReader
 from .http_sockets import SocketBytes
 from .pipe import SLICE, StreamBytes
+from .turn import Turn
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -31,6 +34,8 @@ if TYPE_CHECKING:
     from mcp_trio.wire.http_client_rules import HttpMethod
     from mcp_trio.wire.http_hosts import Origin
     from mcp_trio.wire.sse import Overlong, ServerSentEvent, SSEDecoder
+
+    from .turn import Waiting
 
 __all__ = ["HttpRequest", "Pool", "PoolStatistics", "PooledConnection", "Target", "Unreachable"]
 
@@ -167,6 +172,8 @@ class PooledConnection:
         "_reader",
         "_scope",
         "_stream",
+        "_task",
+        "_turn",
         "_writing",
         "lingers",
         "request",
@@ -179,6 +186,8 @@ class PooledConnection:
         self._stream = stream
         self._reader = ResponseReader(pool.limits.header_bytes)
         self._scope = trio.CancelScope()
+        self._turn = Turn(stream) if type(stream) is _Socket else None
+        self._task: trio.lowlevel.Task | None = None
         self._writing: trio.CancelScope | None = None
         self._closing = False
         self.request: HttpRequest | None = None
@@ -239,6 +248,7 @@ class PooledConnection:
 
     async def run(self) -> None:
         """Read responses until the connection ends."""
+        self._task = trio.lowlevel.current_task()
         try:
             with self._scope:
                 await self._read()
@@ -267,7 +277,8 @@ class PooledConnection:
                 request.fail(exc, begun=begun)
 
     async def _read(self) -> None:
-        receive, reader = self._stream.receive, self._reader
+        receive = (self._turn or self._stream).receive
+        reader = self._reader
         while True:
             data = await receive()
             request = self.request
@@ -283,15 +294,44 @@ class PooledConnection:
             else:
                 await self._read_events(request, decoder)
                 body = b""
-            request.connection = self.request = None
-            request.ended()
             reusable = reader.reusable and not self._closing
-            if reusable:
-                self._pool.keep(self)
-            if not request.given_up:
-                request.finish(head, body)
+            self._conclude(request, head, body, reusable=reusable)
             if not reusable:
                 return
+
+    def _conclude(self, request: HttpRequest, head: Head, body: bytes, *, reusable: bool) -> None:
+        """The response is complete."""
+        request.connection = self.request = None
+        request.ended()
+        if reusable:
+            self._pool.keep(self)
+        if not request.given_up:
+            request.finish(head, body)
+
+    async def lead(self, request: HttpRequest, call: Waiting) -> None:
+        """Read the response to *request* in the task of its caller, if nobody else reads.
+
+        Whatever is not a whole response with a head like the last one goes to the reader, and
+        what comes of the one that is happens in the reader's context.
+        """
+        turn, task = self._turn, self._task
+        if turn is None or task is None or not request.sent or not turn.claim():
+            return  # noqa: ASYNC910 - the caller waits then
+        data = await turn.take(call)
+        if data is None:
+            return
+        whole = self._reader.read_whole(data) if self.request is request else None
+        if (
+            whole is None
+            or whole[0].reply is None  # it may be an event stream
+            or len(data) > self._pool.limits.message_bytes
+            or self._closing
+        ):
+            turn.hand(data)
+            return
+        head, body = whole
+        request.begin(head)
+        task.context.run(partial(self._conclude, request, head, body, reusable=True))
 
     async def _read_body(self, head: Head) -> bytes:
         body, complete = self._reader.read_body()

@@ -146,6 +146,27 @@ class ResponseReader:
             if head is not None:
                 return head
 
+    def read_whole(self, data: bytes) -> tuple[Head, bytes] | None:
+        """Return head and body, if *data* is one whole response to keep a connection after.
+
+        Its head must be known, and nothing else may have been received; else nothing happens.
+        """
+        memo = self._memo
+        blank = None if memo is None or self._buffer else _BLANK_LINE.search(data, 0, self._limit)
+        if memo is None or blank is None:
+            return None
+        end = blank.end()
+        length = _LENGTH.search(data, 0, end)
+        if (
+            length is not None
+            and int(length[1]) == len(data) - end
+            and memo.head.keep_alive
+            and data[: length.start(1)] == memo.before
+            and data[length.end(1) : end] == memo.after
+        ):
+            return memo.head, data[end:]
+        return None
+
     def _parse(self, end: int, length: re.Match[bytes] | None) -> Head | None:
         """Let h11 read the head that ends at *end*; None for an interim response."""
         text = self._buffer[:end]

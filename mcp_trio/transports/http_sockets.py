@@ -61,6 +61,19 @@ class SocketBytes:
                 return data
 
     @property
+    def fd(self) -> int:
+        """The socket's descriptor, -1 once it is closed."""
+        return self._socket.fileno()
+
+    def receive_nowait(self) -> bytes:
+        """Return what is there.
+
+        Raises:
+            BlockingIOError: nothing is there.
+        """
+        return self._socket.recv(CHUNK)
+
+    @property
     def peer_has_closed(self) -> bool:
         """Whether the other side has closed; bytes that wait to be read count as life."""
         try:

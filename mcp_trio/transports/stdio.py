@@ -241,7 +241,7 @@ class ChildTransport(PipeTransport):
         do: the reader waits already, or something else came, which the reader now has.
         """
         turn = self._turn
-        if self._framer.midway or not turn.free:
+        if self._framer.midway or not turn.claim():
             return None  # noqa: ASYNC910 - the caller waits then
         data = await turn.take(call)
         if data is None:
