@@ -100,7 +100,9 @@ class Connection(ResponseWriter):
             patience = limits.connection_idle if idle else limits.request_time
             if now - self._since > patience:
                 self.scope.cancel(reason="the client has done nothing for too long")
-        elif self._reader is not None and now - self._written >= limits.sse_keep_alive:
+        elif self._reader is not None and (
+            now - self._written >= limits.sse_keep_alive or (self._reader.vital and self._is_gone())
+        ):
             self._reader.tick = True
             self._reader.rouse()
 

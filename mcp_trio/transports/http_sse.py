@@ -100,6 +100,7 @@ async def serve_pair_stream(
     inner = server.factory.open_session(transport, tracer=server.tracer, label=session_id[:8])
     session = HttpSession(session_id, inner, transport, principal, server.sessions.now)
     reader = Reader()
+    reader.vital = True
     transport.route.attach(reader)
     server.sessions.add(session)
     server.sessions.begin(session)

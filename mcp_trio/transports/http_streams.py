@@ -41,13 +41,24 @@ class Reader:
         seen: the number of the last event it took.
         replaced: a newer reader, or the end of the session, has taken its place.
         hang_up: it is to end its response although the stream goes on.
-        tick: it is to write a sign of life.
+        tick: it is to write a sign of life, or to find that there is nobody any more.
+        vital: the session ends with it.
         overdue: it is to begin its response, although nothing has been said yet.
         finish: called when the stream has ended, to write all there is at once, if it can.
         summon: called instead of waking anybody while the task that would read is busy.
     """
 
-    __slots__ = ("_task", "finish", "hang_up", "overdue", "replaced", "seen", "summon", "tick")
+    __slots__ = (
+        "_task",
+        "finish",
+        "hang_up",
+        "overdue",
+        "replaced",
+        "seen",
+        "summon",
+        "tick",
+        "vital",
+    )
 
     def __init__(self, seen: int = 0) -> None:
         self.seen = seen
@@ -57,6 +68,7 @@ class Reader:
         self.replaced = False
         self.hang_up = False
         self.tick = False
+        self.vital = False
         self._task: trio.lowlevel.Task | None = None
 
     def rouse(self) -> None:
