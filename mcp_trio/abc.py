@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, final
 from attrs import frozen
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable, Container, Sequence
     from contextlib import AbstractAsyncContextManager
 
 __all__ = [
     "ByteStream",
     "Deliver",
     "Endpoint",
+    "EnvelopeEndpoint",
     "EventStore",
     "EventStoreStatistics",
     "ExchangeFactory",
@@ -182,6 +183,30 @@ class ExchangeFactory(SessionFactory, Protocol):
         label: str = "",
     ) -> Any:
         """Return an exchange for one request that stands for itself; it runs in *nursery*."""
+        ...
+
+    def open_envelope(
+        self,
+        route: Route,
+        nursery: Any,
+        *,
+        principal: Any,
+        head: Any,
+        tracer: Tracer | None = None,
+    ) -> Any:
+        """Return an exchange for one request that carries an envelope, from *principal*.
+
+        *head* is that of its HTTP request.
+        """
+        ...
+
+
+class EnvelopeEndpoint(Endpoint, Protocol):
+    """What serves requests that stand for themselves, each in an exchange of its own."""
+
+    @property
+    def methods(self) -> Container[str]:
+        """The methods that are such requests even without an envelope, which is an error."""
         ...
 
 

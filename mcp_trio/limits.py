@@ -37,6 +37,12 @@ class Limits:
     reader_replies: int = field(default=1_000, validator=_positive)
     #: User-visible notifications waiting for a handler; then the oldest log messages are dropped.
     notifications: int = field(default=1_000, validator=_positive)
+    #: The state of a call that asks in several rounds: its size (bytes), and for how long its
+    #: client may take to answer (seconds).
+    request_state_bytes: int = 64 * 1024
+    request_state_time: float = 600.0
+    #: Rounds in which a client answers one call.
+    rounds: int = 16
     #: Worker threads for sync handlers, in all and for one session.
     threads: int = field(default=40, validator=_positive)
     threads_per_session: int = field(default=8, validator=_positive)

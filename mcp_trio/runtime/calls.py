@@ -17,19 +17,25 @@ if TYPE_CHECKING:
     from mcp_trio.wire.jsonrpc import Failure, RequestId, Result
 
     from .exchange import Exchange
+    from .rounds import Rounds
 
 __all__ = ["CallSnapshot", "PendingCall", "Serving", "SessionStatistics", "snapshot"]
 
 
 class Serving(IncomingRequest):
-    """A request being served: its cancel scope, its route, its session."""
+    """A request being served: its cancel scope, its route, its session.
 
-    __slots__ = ("route", "scope", "session")
+    Attributes:
+        rounds: what it has asked, where questions travel in results.
+    """
+
+    __slots__ = ("rounds", "route", "scope", "session")
 
     def __init__(self, id_: RequestId, method: str, session: Exchange, route: Route) -> None:
         super().__init__(id_, method, trio.current_time())
         self.session: Final = session
         self.route: Final = route
+        self.rounds: Rounds | None = None
         # Made before the task exists, so that a cancel in the same chunk finds it.
         self.scope: Final = trio.CancelScope()
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeVar, overloa
 
 import trio
 
+from mcp_trio.errors import CapabilityMissing, NoReverseRoute
 from mcp_trio.wire.correlation import Stage
 from mcp_trio.wire.revisions import Feature
 
@@ -239,8 +240,19 @@ class Context(HandlerContext, Generic[S]):
         """The session this request arrived on."""
         return self.serving.session
 
-    async def call(self, method: str, params: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Ask the client anything, by method name, and return its raw result."""
+    async def call(
+        self, method: str, params: dict[str, Any] | None = None, *, key: str | None = None
+    ) -> dict[str, Any]:
+        """Ask the client anything, by method name, and return its raw result.
+
+        *key* names the question where questions travel in results (`elicit`).
+        """
+        if self.serving.rounds is not None:
+            answer: dict[str, Any] = await self.serving.rounds.ask(method, params, key)
+            return answer
+        if not self.peer.has_feature(Feature.REVERSE_REQUESTS):
+            await trio.lowlevel.checkpoint()
+            raise NoReverseRoute(f"{self.method} can ask its client nothing")
         outgoing = self.serving.session.outgoing
         if outgoing is not None:
             result: dict[str, Any] = await outgoing(self, method, params)
@@ -250,23 +262,38 @@ class Context(HandlerContext, Generic[S]):
     # ------------------------------------------------------------ elicitation
 
     @overload
-    async def elicit(self, form: type[T], message: str) -> Accepted[T] | Declined | Dismissed: ...
+    async def elicit(
+        self, form: type[T], message: str, *, key: str | None = None
+    ) -> Accepted[T] | Declined | Dismissed: ...
     @overload
     async def elicit(
-        self, form: Mapping[str, Any], message: str
+        self, form: Mapping[str, Any], message: str, *, key: str | None = None
     ) -> Accepted[dict[str, Any]] | Declined | Dismissed: ...
 
-    async def elicit(self, form: Any, message: str) -> Any:
+    async def elicit(self, form: Any, message: str, *, key: str | None = None) -> Any:
         """Ask the user to fill in *form*: a class with plain fields, or a flat JSON schema.
 
         Returns `Accepted` with an instance of the class (for a schema: the object), or
         `Declined`, or `Dismissed`. Source: 2025-06-18 client/elicitation.
+
+        In revisions whose questions travel in results (2026-07-28 basic/patterns/mrtr) an
+        open question ends this run of the handler, and its answer runs it again from the
+        start. *key* names the question there; without one it is known by what it asks, so
+        a handler that asks the same in each run needs none.
+
+        Raises, there:
+            CannotSuspend: it was asked under a shield, or in a nursery beyond the request.
         """
         await trio.lowlevel.checkpoint()
-        return await _questions().elicit(self, form, message)
+        return await _questions().elicit(self, form, message, key)
 
     async def elicit_url(
-        self, url: str, message: str, *, elicitation_id: str | None = None
+        self,
+        url: str,
+        message: str,
+        *,
+        elicitation_id: str | None = None,
+        key: str | None = None,
     ) -> Accepted[None] | Declined | Dismissed:
         """Ask the user to visit *url*; `Accepted` means they agreed to, not that they are done.
 
@@ -278,7 +305,7 @@ class Context(HandlerContext, Generic[S]):
         """
         await trio.lowlevel.checkpoint()
         answer: Accepted[None] | Declined | Dismissed
-        answer = await _questions().elicit_url(self, url, message, elicitation_id)
+        answer = await _questions().elicit_url(self, url, message, elicitation_id, key)
         return answer
 
     async def elicitation_complete(self, elicitation_id: str) -> None:
@@ -289,8 +316,11 @@ class Context(HandlerContext, Generic[S]):
             SessionLost: the session is over.
         """
         await trio.lowlevel.checkpoint()
+        method = "notifications/elicitation/complete"
+        if method not in self.peer.revision.methods:
+            raise CapabilityMissing("elicitation.url", f"{method} at {self.peer.revision}")
         self.peer.require_url_elicitation("ctx.elicitation_complete")
-        await self.notify("notifications/elicitation/complete", {"elicitationId": elicitation_id})
+        await self.notify(method, {"elicitationId": elicitation_id})
 
     # ------------------------------------------------------------ sampling, roots
 
@@ -307,6 +337,7 @@ class Context(HandlerContext, Generic[S]):
         tools: Sequence[Tool] | None = None,
         tool_choice: ToolChoice | None = None,
         metadata: Mapping[str, Any] | None = None,
+        key: str | None = None,
     ) -> CreateMessageResult:
         """Ask the client's model. Source: 2025-11-25 client/sampling.
 
@@ -325,7 +356,7 @@ class Context(HandlerContext, Generic[S]):
             "metadata": metadata,
         }
         result: CreateMessageResult
-        result = await _questions().sample(self, messages, max_tokens, options)
+        result = await _questions().sample(self, messages, max_tokens, options, key)
         return result
 
     async def list_roots(self) -> tuple[Root, ...]:
@@ -359,10 +390,10 @@ class Context(HandlerContext, Generic[S]):
 
         async def one(key: str, question: Elicit | Sample) -> None:
             if isinstance(question, Elicit):
-                answers[key] = await self.elicit(question.form, question.message)
+                answers[key] = await self.elicit(question.form, question.message, key=key)
             else:
                 answers[key] = await self.sample(
-                    question.messages, question.max_tokens, **question.options
+                    question.messages, question.max_tokens, key=key, **question.options
                 )
 
         async with trio.open_nursery(strict_exception_groups=True) as nursery:
@@ -370,9 +401,16 @@ class Context(HandlerContext, Generic[S]):
                 nursery.start_soon(one, key, question)
         return {key: answers[key] for key in asked}
 
-    async def once(self, key: str, fn: Callable[[], Awaitable[T]]) -> T:  # noqa: ARG002 - the key matters where handlers are replayed
-        """Run *fn* once for this request, also in revisions whose handlers are run again."""
-        return await fn()
+    async def once(self, key: str, fn: Callable[[], Awaitable[T]]) -> T:
+        """Run *fn* once for this request, also in revisions whose handlers are run again.
+
+        For what must not be repeated: a payment, a random number, the time of day. There,
+        what it returns has to be JSON, and comes back as JSON in the later runs.
+        """
+        if self.serving.rounds is None:
+            return await fn()
+        value: T = await self.serving.rounds.once(key, fn)
+        return value
 
     # ------------------------------------------------------------ logging
 

@@ -78,6 +78,9 @@ class Exchange:
     Attributes:
         revision: what was negotiated; the newest legacy revision until then.
         state: the endpoint's own data about the peer.
+        principal: who the peer is, where the transport knows; text, or None.
+        head: the head of the HTTP request that it is for, where it is for one.
+        enveloped: its requests stand for themselves; it knows neither ping nor handshake.
         outgoing: the endpoint's middleware around calls of this side; None costs nothing.
         operating: false while requests and calls must ask `_may_serve` and `_may_call` first.
     """
@@ -98,6 +101,9 @@ class Exchange:
         self.label: Final = label
         self.revision: Revision = LATEST_LEGACY
         self.state: Any = None
+        self.principal: Any = None
+        self.head: Any = None
+        self.enveloped = False
         self.outgoing: Callable[..., Awaitable[dict[str, Any]]] | None = None
         self.operating = True
         self.tracer: Final = tracer
@@ -109,6 +115,7 @@ class Exchange:
         self._handlers: trio.Nursery | None = None
         self._idle: trio.Event | None = None
         self._in_grace = False  # the peer sends no more, but may still read
+        self._parent: Exchange | None = None  # whose id space and pipe this one shares
         self._error: SessionLost | None = None
         self._reader_replies = 0
         self._enclosed: set[trio.CancelScope] = set()
@@ -127,10 +134,28 @@ class Exchange:
         """Serve requests in *nursery*, which outlives this exchange."""
         self._handlers = nursery
 
+    def beside(self, endpoint: Endpoint) -> Exchange:
+        """Return an exchange for one request in the id space of this one: the pipe is the same."""
+        exchange = Exchange(
+            self.role,
+            endpoint,
+            self.route,
+            limits=self.limits,
+            admission=self._admission,
+            tracer=self.tracer,
+            label=self.label,
+        )
+        exchange._parent = self
+        exchange.enveloped = True
+        exchange._table, exchange._handlers = self._table, self._handlers
+        exchange._enclosed, exchange._counts = self._enclosed, self._counts
+        exchange._threads, exchange.principal = self.threads, self.principal
+        return exchange
+
     @property
     def error(self) -> SessionLost | None:
         """Why nothing more can be sent, or None while the peer can be reached."""
-        return self._error
+        return self._error if self._parent is None else self._parent.error
 
     def lose(self, error: SessionLost) -> None:
         """The peer is gone: settle every waiter with *error*; the first call counts.
@@ -158,6 +183,11 @@ class Exchange:
                 yield
             finally:
                 self._enclosed.discard(scope)
+
+    def stop_serving(self, reason: str) -> None:
+        """Cancel every request that is being served; each is answered with an error."""
+        for serving in self._table.incoming.values():
+            serving.scope.cancel(reason=reason)
 
     def fail_call(self, id_: RequestId, error: Exception) -> None:
         """No answer to the call *id_* will come: settle it, if it is still open, with *error*."""
@@ -222,7 +252,8 @@ class Exchange:
         if not self.operating and not self._may_serve(message, route):
             return None
         method = message.method
-        if method == "ping" or method == "initialize":  # noqa: PLR1714 - no set on the hot path
+        at_once = method == "ping" or method == "initialize"  # noqa: PLR1714 - no set on the hot path
+        if at_once and not self.enveloped:
             self._answer_at_once(message, route)
             return None
         incoming = self._table.incoming
@@ -349,6 +380,8 @@ class Exchange:
         """End a forward call: first the reverse calls it still has open, then its answer."""
         verdict, abandoned = self._table.settle(serving)
         self._admission.leave()
+        if serving.rounds is not None and verdict is Verdict.ANSWER:
+            answer = serving.rounds.conclude(answer)
         if abandoned:
             self._end_calls(abandoned, serving)
         incoming = self._table.incoming
@@ -358,8 +391,10 @@ class Exchange:
             serving.route.skip()
         if self.tracer is not None:
             self._trace("request.settled", {"id": serving.id, "verdict": verdict.name})
-        if not incoming and self._idle is not None:
-            self._idle.set()
+        if not incoming:
+            idle = (self._parent or self)._idle  # noqa: SLF001 - the same class
+            if idle is not None:
+                idle.set()
 
     @staticmethod
     def _end_calls(calls: list[PendingCall], origin: Serving) -> None:
@@ -402,8 +437,9 @@ class Exchange:
             SessionLost: the session is over.
             InvalidMessage: *params* cannot be written as JSON; nothing was queued.
         """
-        if self._error is not None and not self._in_grace:
-            raise self._error.again()
+        error = self.error
+        if error is not None and not (self._parent or self)._in_grace:  # noqa: SLF001 - as above
+            raise error.again()
         try:
             return self._send(Notification(method, params), route or self.route)
         except Unencodable as exc:

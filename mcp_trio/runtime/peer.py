@@ -34,7 +34,7 @@ class ClientPeer:
     Attributes:
         capabilities, info: as declared.
         raw_capabilities: the same as JSON, for what the types do not know.
-        log_level: the least level it wants; ``"info"`` until it says otherwise.
+        log_level: the least level it wants, None for nothing; ``"info"`` until it says otherwise.
         subscriptions: the URIs of the resources it watches.
         roots: its roots as last fetched, None before.
         roots_news: how often its roots changed or were asked for, as far as we know.
@@ -66,7 +66,7 @@ class ClientPeer:
         self.info: Final = info
         self.capabilities: Final = capabilities
         self.raw_capabilities: Final = raw_capabilities
-        self.log_level = "info"
+        self.log_level: str | None = "info"
         self.subscriptions: set[str] = set()
         self.roots: tuple[Root, ...] | None = None
         self.roots_as_of = 0
@@ -104,4 +104,4 @@ class ClientPeer:
         """
         if level not in LEVELS:
             raise ValueError(f"{level!r} is none of the levels {', '.join(LEVELS)}")
-        return LEVELS.index(level) >= LEVELS.index(self.log_level)
+        return self.log_level is not None and LEVELS.index(level) >= LEVELS.index(self.log_level)

@@ -35,7 +35,7 @@ __all__ = ["check_tool_messages", "elicit", "elicit_url", "refresh_roots", "samp
 _URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*://[^\s/?#]+[^\s]*\Z")
 
 
-async def elicit(ctx: Context[Any], form: Any, message: str) -> Any:
+async def elicit(ctx: Context[Any], form: Any, message: str, key: str | None) -> Any:
     """Ask by form; see `Context.elicit`."""
     from mcp_trio.schema import form_of  # noqa: PLC0415 - msgspec's schemas are not needed by every server
 
@@ -51,7 +51,7 @@ async def elicit(ctx: Context[Any], form: Any, message: str) -> Any:
     }
     if peer.has_feature(Feature.URL_ELICITATION):
         params["mode"] = "form"
-    result = _read(peer, ElicitResult, await ctx.call("elicitation/create", params))
+    result = _read(peer, ElicitResult, await ctx.call("elicitation/create", params, key=key))
     if result.action == "accept":
         try:
             return Accepted(asked.read(result.content or {}))
@@ -61,20 +61,17 @@ async def elicit(ctx: Context[Any], form: Any, message: str) -> Any:
 
 
 async def elicit_url(
-    ctx: Context[Any], url: str, message: str, elicitation_id: str | None
+    ctx: Context[Any], url: str, message: str, elicitation_id: str | None, key: str | None
 ) -> Accepted[None] | Declined | Dismissed:
     """Ask by page; see `Context.elicit_url`."""
     peer = ctx.peer
     peer.require_url_elicitation("ctx.elicit_url")
     if not _URL.match(url):
         raise ValueError(f"{url!r} is no URL")
-    params = {
-        "mode": "url",
-        "message": message,
-        "url": url,
-        "elicitationId": elicitation_id or secrets.token_urlsafe(16),
-    }
-    result = _read(peer, ElicitResult, await ctx.call("elicitation/create", params))
+    params = {"mode": "url", "message": message, "url": url}
+    if not peer.has_feature(Feature.MRTR):  # a retry is all that tells of the end there
+        params["elicitationId"] = elicitation_id or secrets.token_urlsafe(16)
+    result = _read(peer, ElicitResult, await ctx.call("elicitation/create", params, key=key))
     if result.action == "accept":
         return Accepted(None)
     return Declined() if result.action == "decline" else Dismissed()
@@ -85,6 +82,7 @@ async def sample(
     messages: str | SamplingMessage | Sequence[SamplingMessage],
     max_tokens: int,
     options: dict[str, Any],
+    key: str | None,
 ) -> CreateMessageResult:
     """Ask the model; see `Context.sample`."""
     peer = ctx.peer
@@ -101,7 +99,7 @@ async def sample(
         messages = (messages,)
     check_tool_messages(messages)
     params = CreateMessageRequestParams(messages=tuple(messages), max_tokens=max_tokens, **options)
-    raw = await ctx.call("sampling/createMessage", peer.codec.unstructure(params))
+    raw = await ctx.call("sampling/createMessage", peer.codec.unstructure(params), key=key)
     result: CreateMessageResult = _read(peer, CreateMessageResult, raw)
     return result
 
@@ -145,7 +143,7 @@ async def refresh_roots(peer: ClientPeer, ask: Callable[[str], Awaitable[dict[st
 def _require_method(peer: ClientPeer, method: str) -> None:
     known = peer.revision.methods.get(method)
     capability = "elicitation" if known is None or known.needs is None else known.needs
-    if known is None:
+    if known is None and not peer.has_feature(Feature.MRTR):
         raise CapabilityMissing(capability, f"{method} at {peer.revision}")
     peer.require(capability, method)
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import trio
 
 from mcp_trio.errors import ErrorCode, ProtocolViolation, SessionClosed, SessionLost
+from mcp_trio.wire.envelope import is_enveloped
 from mcp_trio.wire.jsonrpc import Batch, Flaw, Malformed, Notification, Request, Result
 from mcp_trio.wire.lifecycle import Event, HandshakeLifecycle, Ruling, State
 from mcp_trio.wire.revisions import Feature
@@ -24,7 +25,7 @@ from .outcomes import failure_of, reraise_cancelled
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from mcp_trio.abc import Endpoint, Route, Tracer, Transport
+    from mcp_trio.abc import Endpoint, EnvelopeEndpoint, Route, Tracer, Transport
     from mcp_trio.limits import Limits
     from mcp_trio.wire.revisions import Revision
 
@@ -42,6 +43,7 @@ class Session(Exchange):
 
     Args:
         transport: the pipe; the session owns and closes it.
+        envelopes: serves the requests that carry an envelope, on a server that takes them.
         role, endpoint, limits, admission, tracer, label: as for `Exchange`.
     """
 
@@ -55,6 +57,7 @@ class Session(Exchange):
         admission: Admission | None = None,
         tracer: Tracer | None = None,
         label: str = "",
+        envelopes: EnvelopeEndpoint | None = None,
     ) -> None:
         super().__init__(
             role,
@@ -67,6 +70,7 @@ class Session(Exchange):
         )
         self.operating = False
         self._transport = transport
+        self._envelopes = envelopes
         self._lead = getattr(transport, "lead", None)
         self._lifecycle = HandshakeLifecycle()
         self._may_operate = trio.Event()
@@ -158,8 +162,8 @@ class Session(Exchange):
     def _stop_serving(self, handlers: trio.Nursery) -> None:
         """Cancel all requests; `lose` has ended their reverse calls, here go those of chains."""
         handlers.cancel_scope.cancel()
+        self.stop_serving("the session ended")  # some may run in tasks of others
         for serving in self._table.incoming.values():
-            serving.scope.cancel(reason="the session ended")  # it may run in a task of others
             self._end_calls(self._table.take_calls_from(serving), serving)
 
     async def _write(self, write: Callable[[], Awaitable[None]], writing: trio.CancelScope) -> None:
@@ -221,6 +225,16 @@ class Session(Exchange):
         else:
             self._refuse(message, route, ErrorCode.METHOD_NOT_FOUND, f"method not found: {method}")
         return False
+
+    def _receive_request(self, message: Request, route: Route) -> None:
+        # Per request, whatever the handshake did: both eras may share a pipe (2026-07-28
+        # basic/versioning § Supporting Multiple Versions).
+        if self._envelopes is not None and (
+            is_enveloped(message.params) or message.method in self._envelopes.methods
+        ):
+            self.beside(self._envelopes)._receive_request(message, route)  # noqa: SLF001 - its base
+        else:
+            super()._receive_request(message, route)
 
     def _answer_at_once(self, message: Request, route: Route) -> None:
         if message.method == "initialize" and self.role == "server":

@@ -18,6 +18,7 @@ from mcp_trio.types import (
     Implementation,
     InitializeRequestParams,
 )
+from mcp_trio.wire.http_routing import check_params
 from mcp_trio.wire.revisions import LATEST_LEGACY, negotiate
 
 from .pages import page_of
@@ -93,6 +94,11 @@ class ServerEndpoint:
         Raises:
             InvalidMessage: *params* are malformed; nothing has changed.
         """
+        if not self._server.revisions:
+            # "SHOULD name the versions that it supports" (2026-07-28 basic/versioning)
+            supported = [revision.version for revision in self._server.envelope_revisions]
+            reason = f"there is no handshake here; supported is {', '.join(supported)}"
+            raise Refusal(ErrorCode.UNSUPPORTED_VERSION, reason, {"supported": supported})
         asked = codec_for(LATEST_LEGACY.version).structure(params, InitializeRequestParams)
         revision = negotiate(asked.protocol_version, self._server.revisions)
         peer = ServerPeer(revision, asked.client_info, asked.capabilities, params["capabilities"])
@@ -121,9 +127,18 @@ class ServerEndpoint:
             self._openings[revision] = found
         return found
 
-    def _take_on(self, exchange: Exchange, peer: ServerPeer) -> None:
+    def equip(self, peer: ServerPeer) -> None:
+        """Give *peer* the methods that there are for it."""
         peer.methods = self._opening(peer.revision).methods
         peer.read_call = peer.codec.structurer(CallToolRequestParams)
+
+    def capabilities(self, revision: Revision) -> JsonObject:
+        """Return what is declared at *revision*."""
+        found: JsonObject = self._opening(revision).result["capabilities"]
+        return found
+
+    def _take_on(self, exchange: Exchange, peer: ServerPeer) -> None:
+        self.equip(peer)
         exchange.revision = peer.revision
         exchange.state = peer
         if self._outgoing is not None:
@@ -222,6 +237,12 @@ class ServerEndpoint:
         tool = self._server.tools.get(call.name)
         if tool is None:
             raise Refusal(ErrorCode.INVALID_PARAMS, f"unknown tool: {call.name}")
+        head = ctx.session.head
+        if head is not None and tool.annotated:
+            # 2026-07-28 basic/transports/streamable-http § Custom Headers from Tool Parameters
+            reason = check_params(head.headers, call.arguments, tool.annotated)
+            if reason is not None:
+                raise Refusal(ErrorCode.HEADER_MISMATCH, reason)
         return await tool.call(ctx, call.arguments)
 
     async def _list_tools(self, ctx: Context[Any], params: JsonObject) -> Any:

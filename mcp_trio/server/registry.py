@@ -13,7 +13,7 @@ from mcp_trio.runtime.admission import Admission
 from mcp_trio.runtime.exchange import Exchange
 from mcp_trio.runtime.session import Session
 from mcp_trio.types import Implementation, Tool
-from mcp_trio.wire.revisions import LEGACY
+from mcp_trio.wire.revisions import ENVELOPED, LEGACY, REVISIONS
 
 from .changes import ChangeNotices
 from .dispatch import ServerEndpoint
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from mcp_trio.types import Annotations, Icon, Meta, ToolAnnotations
     from mcp_trio.wire.revisions import Revision
 
+    from .envelope import EnvelopeFace
+    from .hints import CacheHint
     from .prompts import PromptEntry
     from .resources import FixedResource, TemplateResource
 
@@ -58,10 +60,16 @@ class Server:
         prefetch_roots: fetch the client's roots as soon as it is initialized.
         keep_alive: seconds; ping a silent client this often and close the session when it
             does not answer.
-        revisions: the versions to speak; all that open with ``initialize`` by default.
+        revisions: the versions to speak; all that open with ``initialize`` by default. Those
+            whose requests carry an envelope are served beside them, on the same endpoint.
+        state_keys: what seals the state of calls that ask questions in several rounds, the
+            newest key first, at least 32 bytes each; all of them open. A random one by
+            default, which no other process has and no restart survives.
+        cache_hints: how long the results of a method may be kept, by method; not at all by
+            default.
 
     Raises:
-        ValueError: an unknown revision, or a page of nothing.
+        ValueError: an unknown revision, a page of nothing, or a key that is too short.
     """
 
     def __init__(
@@ -83,6 +91,8 @@ class Server:
         prefetch_roots: bool = False,
         keep_alive: float | None = None,
         revisions: Sequence[str] | None = None,
+        state_keys: Sequence[bytes] = (),
+        cache_hints: Mapping[str, CacheHint] | None = None,
     ) -> None:
         self.info: Final = Implementation(
             name=name,
@@ -99,7 +109,9 @@ class Server:
         self.page_size: Final = page_size
         self.prefetch_roots: Final = prefetch_roots
         self.keep_alive: Final = keep_alive
-        self.revisions: Final[tuple[Revision, ...]] = _revisions(revisions)
+        self.revisions: Final[tuple[Revision, ...]] = _revisions(revisions, LEGACY)
+        self.envelope_revisions: Final = _revisions(revisions, ENVELOPED)
+        self.cache_hints: Final = dict(cache_hints or {})
         self.middleware: Final = tuple(middleware)
         self.outgoing: Final = tuple(outgoing)
         self.admission: Final = Admission(self.limits)
@@ -121,6 +133,11 @@ class Server:
             weakref.WeakKeyDictionary()
         )
         self._endpoint = ServerEndpoint(self)
+        self._envelopes: EnvelopeFace | None = None
+        if self.envelope_revisions:
+            from .envelope import EnvelopeFace  # noqa: PLC0415 - only where it is served
+
+            self._envelopes = EnvelopeFace(self, self._endpoint, state_keys)
 
     # ------------------------------------------------------------ tools
 
@@ -360,6 +377,7 @@ class Server:
             admission=self.admission,
             tracer=tracer,
             label=label,
+            envelopes=self._envelopes,
         )
         self._notices[session] = ChangeNotices()
         return session
@@ -387,6 +405,29 @@ class Server:
             label=label,
         )
         self._endpoint.admit(exchange, revision)
+        exchange.run_in(nursery)
+        return exchange
+
+    def open_envelope(
+        self,
+        route: Route,
+        nursery: trio.Nursery,
+        *,
+        principal: Any,
+        head: Any,
+        tracer: Tracer | None = None,
+    ) -> Exchange:
+        """Return an exchange for one request that carries an envelope, from *principal*."""
+        assert self._envelopes is not None  # noqa: S101 - the policy lets none in otherwise
+        exchange = Exchange(
+            "server",
+            self._envelopes,
+            route,
+            limits=self.limits,
+            admission=self.admission,
+            tracer=tracer,
+        )
+        exchange.principal, exchange.head, exchange.enveloped = principal, head, True
         exchange.run_in(nursery)
         return exchange
 
@@ -436,13 +477,11 @@ def _check_method(name: str) -> None:
         raise ValueError(f"the session itself takes {name}")
 
 
-def _revisions(versions: Sequence[str] | None) -> tuple[Revision, ...]:
-    """Return the revisions to speak, oldest first."""
+def _revisions(versions: Sequence[str] | None, known: tuple[Revision, ...]) -> tuple[Revision, ...]:
+    """Return those of *known* that are to be spoken, oldest first."""
     if versions is None:
-        return LEGACY
-    chosen = tuple(revision for revision in LEGACY if revision.version in versions)
-    unknown = set(versions) - {revision.version for revision in chosen}
-    if unknown or not chosen:
-        known = ", ".join(revision.version for revision in LEGACY)
-        raise ValueError(f"a server speaks some of {known}, not {sorted(unknown)}")
-    return chosen
+        return known if known is LEGACY else ()
+    unknown = set(versions) - set(REVISIONS)
+    if unknown or not versions:
+        raise ValueError(f"a server speaks some of {', '.join(REVISIONS)}, not {sorted(unknown)}")
+    return tuple(revision for revision in known if revision.version in versions)

@@ -151,6 +151,7 @@ async def serve_http(  # noqa: ASYNC128 - started() is called by HttpServer.run
         get_stream=standing_stream,
         answers=Accepts(json=answers != "sse", sse=answers != "json"),
         revisions=server.revisions,
+        envelopes=server.envelope_revisions,
     )
     http = HttpServer(
         server,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias, Union, get_a
 import msgspec
 from attrs import evolve
 
-from mcp_trio.errors import ErrorCode, InvalidMessage, Refusal
+from mcp_trio.errors import CapabilityMissing, ErrorCode, InvalidMessage, Refusal
 from mcp_trio.schema import Output, compile_schema, describe, output_of, return_annotation
 from mcp_trio.types import (
     UNSET,
@@ -25,6 +25,7 @@ from mcp_trio.types import (
     TextContent,
     Tool,
 )
+from mcp_trio.wire.http_routing import read_annotations
 from mcp_trio.wire.revisions import Feature
 
 from .invoke import Invocation, short_reason
@@ -75,16 +76,26 @@ def failed(text: str) -> JsonObject:
 class _AnyTool(ABC):
     """What typed and raw tools have in common: bad arguments, and failures, by the revision."""
 
-    __slots__ = ("_wrapped", "definition")
+    __slots__ = ("_annotated", "_wrapped", "definition")
 
     def __init__(self, definition: Tool) -> None:
         self.definition = definition
+        try:
+            self._annotated = read_annotations(definition.input_schema)
+        except ValueError as exc:
+            # 2026-07-28 server/tools § Custom Headers: clients would drop the tool
+            raise InvalidMessage("$.inputSchema", f"without this fault: {exc}") from None
         schema = definition.output_schema
         self._wrapped = (
             None
             if schema is None or schema.get("type") == "object"
             else evolve(definition, output_schema=_wrap_schema(schema))
         )
+
+    @property
+    def annotated(self) -> Mapping[tuple[str, ...], str]:
+        """The arguments that HTTP headers repeat, each with the name of its header."""
+        return self._annotated
 
     def definition_for(self, revision: Revision) -> Tool:
         """Return the definition; a result that is no object is wrapped before 2026-07-28."""
@@ -106,9 +117,17 @@ class _AnyTool(ABC):
             return self._result(ctx, await self._run(ctx, bound))
         except Refusal:
             raise
+        except CapabilityMissing as exc:
+            # 2026-07-28 basic § Missing Required Client Capability: an error of its own, -32021
+            if ctx.peer.has_feature(Feature.ENVELOPE):
+                raise
+            return self._failed(exc)
         except (Exception, SystemExit) as exc:  # noqa: BLE001 - a tool's fault is its result
-            _log.error("the tool %s failed", self.definition.name, exc_info=exc)
-            return failed(f"{self.definition.name} failed: {short_reason(exc)}")
+            return self._failed(exc)
+
+    def _failed(self, exc: BaseException) -> JsonObject:
+        _log.error("the tool %s failed", self.definition.name, exc_info=exc)
+        return failed(f"{self.definition.name} failed: {short_reason(exc)}")
 
     @abstractmethod
     def _bind(self, arguments: Mapping[str, Any] | None) -> Any:

@@ -18,6 +18,12 @@ import trio
 
 from mcp_trio.errors import ErrorCode, Refusal
 from mcp_trio.wire import http
+from mcp_trio.wire.http_envelope import (
+    ServeEnveloped,
+    decide_enveloped,
+    is_modern,
+    status_of_enveloped,
+)
 from mcp_trio.wire.http_head import format_event_id
 from mcp_trio.wire.http_pair import PairStream
 from mcp_trio.wire.http_policy import Reject, refuse
@@ -40,7 +46,7 @@ from .http_writer import LATER, Answering, Facts, ResponseWriter
 
 if TYPE_CHECKING:
     from mcp_trio.abc import ByteStream, Tail
-    from mcp_trio.runtime.session import Session
+    from mcp_trio.runtime.exchange import Exchange
     from mcp_trio.wire.revisions import Revision
 
     from .http_server import HttpServer
@@ -78,6 +84,7 @@ class Connection(ResponseWriter):
         "_idle",
         "_requests",
         "_unread",
+        "_watching",
         "scope",
     )
 
@@ -89,6 +96,7 @@ class Connection(ResponseWriter):
         self._idle = True  # waiting for a request
         self._body = False  # waiting for the rest of one
         self._unread = False  # a refused request may still be arriving
+        self._watching: trio.CancelScope | None = None  # for the end of the client
 
     # ------------------------------------------------------------ waiting
 
@@ -246,6 +254,9 @@ class Connection(ResponseWriter):
     ) -> None:
         server = self._server
         message = decode(body, depth=server.limits.json_depth)
+        if server.policy.envelopes and is_modern(facts.head, message):
+            await self._post_enveloped(head, facts, post, message, principal)
+            return
         session = server.sessions.find(post.session_id, principal)
         known = None if session is None else session.facts
         decision: Any = http.decide_post(post, message, known, server.policy)
@@ -264,6 +275,66 @@ class Connection(ResponseWriter):
             await self._open_session(head, facts, decision, principal)
         else:
             await self.reject(decision, facts)
+
+    async def _post_enveloped(
+        self, head: Head, facts: Facts, post: http.PostHead, message: Any, principal: Any
+    ) -> None:
+        """Serve a request of the modern era in this task; a client that leaves cancels it."""
+        server = self._server
+        decision = decide_enveloped(facts.head, message, post.accepts, server.policy)
+        if type(decision) is Reject:
+            await self.reject(decision, facts)
+            return
+        if type(decision) is http.Accepted:
+            await self.respond(202, facts.cors)
+            return
+        assert type(decision) is ServeEnveloped  # noqa: S101 - the third of three
+        stream = EventStream(
+            "0",
+            "",
+            server.limits,
+            deaf=not decision.accepts.sse,
+            mute=True,
+            status_of=status_of_enveloped,
+        )
+        exchange = server.factory.open_envelope(
+            stream, server.exchanges, principal=principal, head=facts.head, tracer=server.tracer
+        )
+        serve = http.Serve(message=message, revision=decision.revision, accepts=decision.accepts)
+        answering = self._begin_answer(Answering(head, facts.cors, serve, stream, None))
+        answering.exchange = exchange
+        server.enveloped.add(exchange)
+        server.watch(self, answering)
+        try:
+            await self._serve_and_answer(exchange, serve, answering)
+        finally:
+            server.enveloped.discard(exchange)
+            if not answering.moved:
+                self.stop_watching()
+                stream.detach(answering.reader)
+
+    async def watch(self, answering: Answering) -> None:
+        """Cancel the request at hand when its client leaves (2026-07-28 § Cancellation).
+
+        The server MUST treat the end of the connection as a cancellation. What is sent
+        behind the request is no sign of life, and none of its end.
+        """
+        stream, exchange = self._stream, answering.exchange
+        if answering.reader.finish is None or exchange is None or self._watching is not None:
+            return  # answered, or being written to
+        if not isinstance(stream, SocketBytes):
+            return
+        with trio.CancelScope() as self._watching:
+            await trio.lowlevel.checkpoint_if_cancelled()
+            if await stream.wait_gone():
+                self._keep = False
+                exchange.cancel_route(answering.stream)
+
+    def stop_watching(self) -> None:
+        """The connection is to be read again."""
+        watching, self._watching = self._watching, None
+        if watching is not None:
+            watching.cancel(reason="the request is over")
 
     async def _serve_request(
         self, head: Head, facts: Facts, serve: http.Serve, session: HttpSession
@@ -339,7 +410,7 @@ class Connection(ResponseWriter):
         return answering
 
     async def _serve_and_answer(
-        self, session: Session, serve: http.Serve, answering: Answering
+        self, session: Exchange, serve: http.Serve, answering: Answering
     ) -> None:
         if not self.serves_itself or type(serve.message) is not Request:
             session.deliver(serve.message, answering.stream)
@@ -354,22 +425,24 @@ class Connection(ResponseWriter):
     def _move(self, answering: Answering) -> None:
         """Let another task take the connection over: this one is busy with the handler."""
         session = answering.session
-        assert session is not None  # noqa: S101 - else it has no handler here
         answering.moved = True
         answering.reader.summon = None
         self._server.begin_request()
-        self._server.sessions.begin(session)
+        if session is not None:
+            self._server.sessions.begin(session)
         self.scope = trio.CancelScope()
         # Not in the handler's context: many more requests may come.
         self._context.copy().run(self._server.move, self, partial(self._go_on, answering, session))
 
-    async def _go_on(self, answering: Answering, session: HttpSession) -> None:
+    async def _go_on(self, answering: Answering, session: HttpSession | None) -> None:
         """Answer the request whose connection was taken over."""
         try:
             await self._answer(answering)
         finally:
+            self.stop_watching()
             answering.stream.detach(answering.reader)
-            self._server.sessions.end(session)
+            if session is not None:
+                self._server.sessions.end(session)
             self._server.end_request()
 
     async def _answer(self, answering: Answering) -> None:

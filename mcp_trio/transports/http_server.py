@@ -33,11 +33,13 @@ if TYPE_CHECKING:
 
     from mcp_trio.abc import EventStore, ExchangeFactory, Tracer
     from mcp_trio.limits import Limits
+    from mcp_trio.runtime.exchange import Exchange
     from mcp_trio.wire.http_head import RequestHead
     from mcp_trio.wire.http_policy import HttpPolicy
 
     from .http_sessions import HttpSession
     from .http_streams import EventStream, Reader
+    from .http_writer import Answering
 
 __all__ = ["HttpServer", "open_listeners"]
 
@@ -45,6 +47,8 @@ _log: Final = logging.getLogger("mcp_trio.transports")
 
 #: How often the watcher looks (seconds).
 _LOOK: Final = 1.0
+#: An answer that takes no longer than this is not worth a look at its client (seconds).
+_GRACE: Final = 0.001
 #: Accepting fails like this while the process has too many descriptors open.
 _FULL: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS})
 
@@ -100,6 +104,10 @@ class HttpServer:
         self._exchanges: trio.Nursery | None = None
         self._room = trio.lowlevel.ParkingLot()
         self._quiet = trio.lowlevel.ParkingLot()
+        #: Requests of the modern era that are being served.
+        self.enveloped: Final[set[Exchange]] = set()
+        self._unwatched: deque[tuple[float, Connection, Answering]] = deque()
+        self._watch_calls = trio.lowlevel.ParkingLot()
         self._hurried: deque[tuple[float, Reader]] = deque()
         self._hurry = trio.lowlevel.ParkingLot()
 
@@ -139,6 +147,7 @@ class HttpServer:
             self._nursery.start_soon(self._accept_all, listeners)
             self._nursery.start_soon(self._watch)
             self._nursery.start_soon(self._make_overdue)
+            self._nursery.start_soon(self._begin_watches)
             await self._nursery.start(self._run_exchanges)
             task_status.started()
 
@@ -153,6 +162,8 @@ class HttpServer:
         self.stop_accepting()
         self.sessions.close_all()
         self.exchanges.cancel_scope.cancel(reason="the server is stopping")
+        for exchange in self.enveloped:
+            exchange.stop_serving("the server is stopping")
         assert self._nursery is not None  # noqa: S101 - it has been served
         self._nursery.start_soon(self._finish)
 
@@ -299,6 +310,27 @@ class HttpServer:
                 self._hurried.popleft()
                 reader.overdue = True
                 reader.rouse()
+
+    def watch(self, connection: Connection, answering: Answering) -> None:
+        """Look out for the end of the client, if the answer is not there soon."""
+        self._unwatched.append((trio.current_time() + _GRACE, connection, answering))
+        if len(self._unwatched) == 1:
+            self._watch_calls.unpark_all()
+
+    async def _begin_watches(self) -> None:
+        """Most answers come sooner than it pays to watch for; the first in is the first due."""
+        assert self._nursery is not None  # noqa: S101 - it is what runs this
+        while True:
+            while not self._unwatched:
+                await self._watch_calls.park()
+            due, connection, answering = self._unwatched[0]
+            if answering.reader.finish is None:  # it has been answered
+                self._unwatched.popleft()
+            elif due > trio.current_time():
+                await trio.sleep_until(due)
+            else:
+                self._unwatched.popleft()
+                self._nursery.start_soon(connection.watch, answering)
 
     async def _watch(self) -> None:
         """End connections that stall, keep silent streams alive, expire sessions."""

@@ -73,6 +73,11 @@ class SocketBytes:
         """
         return self._socket.recv(CHUNK)
 
+    async def wait_gone(self) -> bool:
+        """Wait for the other side to close; false where bytes come instead. A checkpoint."""
+        await trio.lowlevel.wait_readable(self._socket)
+        return self.peer_has_closed
+
     @property
     def peer_has_closed(self) -> bool:
         """Whether the other side has closed; bytes that wait to be read count as life."""

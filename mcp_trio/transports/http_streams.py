@@ -104,6 +104,7 @@ class EventStream:
         deaf: the client takes JSON only: notifications are dropped, questions refused.
         mute: nobody could answer a question on this stream.
         on_end: called once when nothing more will come, and everything is stored.
+        status_of: returns the HTTP status of the answer, should it leave as JSON.
     """
 
     __slots__ = (
@@ -119,6 +120,7 @@ class EventStream:
         "_ready_size",
         "_room",
         "_size",
+        "_status_of",
         "_store",
         "_stored",
         "_wake_pump",
@@ -143,6 +145,7 @@ class EventStream:
         deaf: bool = False,
         mute: bool = False,
         on_end: Callable[[EventStream], None] | None = None,
+        status_of: Callable[[Result | Failure], int] = status_of,
     ) -> None:
         self.name: Final = name
         self.session: Final = session
@@ -167,6 +170,7 @@ class EventStream:
         self._wake_pump: trio.Event | None = None
         self._room: trio.lowlevel.ParkingLot | None = None
         self._on_end = on_end
+        self._status_of = status_of
 
     # ------------------------------------------------------------ the route's side
 
@@ -198,7 +202,7 @@ class EventStream:
         self._size += len(data)
         if final:
             self._answer = self.number
-            self.status = 200 if kind is list else status_of(message)
+            self.status = 200 if kind is list else self._status_of(message)
             self._finish()
         self._rouse(settled=final)
         return self.number

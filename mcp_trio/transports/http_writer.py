@@ -20,6 +20,7 @@ from .http_streams import Reader
 
 if TYPE_CHECKING:
     from mcp_trio.abc import ByteStream
+    from mcp_trio.runtime.exchange import Exchange
     from mcp_trio.wire.http_policy import Reject
 
     from .http1 import Head
@@ -71,10 +72,12 @@ class Answering:
         json: it may be JSON, where there is nothing else to say; *sse*: it may be a stream.
         plain: its events have no ids.
         primed: its stream begins with an id.
+        exchange: what the end of the client cancels; None where that cancels nothing.
         moved: another task has taken it over, with its connection.
     """
 
     __slots__ = (
+        "exchange",
         "head",
         "headers",
         "json",
@@ -106,6 +109,7 @@ class Answering:
         # "SHOULD immediately send an SSE event consisting of an event ID and an empty data
         # field" (2025-11-25): before the client has an id, nothing can be resumed.
         self.primed: Final = not self.plain and Feature.PRIMING_EVENT in serve.revision.features
+        self.exchange: Exchange | None = None
         self.moved = False
         stream.primed = self.primed
         stream.attach(self.reader)

@@ -10,6 +10,8 @@ from typing import Annotated, Any, Final, Literal, NewType, TypeAlias, final
 
 from attrs import field, frozen
 
+from mcp_trio.wire import envelope
+
 from ._meta import (
     R2025_03_26,
     R2025_06_18,
@@ -85,12 +87,12 @@ LoggingLevel: TypeAlias = Literal[
     "debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"
 ]
 
-META_PROTOCOL_VERSION: Final = "io.modelcontextprotocol/protocolVersion"
-META_CLIENT_INFO: Final = "io.modelcontextprotocol/clientInfo"
-META_CLIENT_CAPABILITIES: Final = "io.modelcontextprotocol/clientCapabilities"
-META_LOG_LEVEL: Final = "io.modelcontextprotocol/logLevel"
-META_SERVER_INFO: Final = "io.modelcontextprotocol/serverInfo"
-META_SUBSCRIPTION_ID: Final = "io.modelcontextprotocol/subscriptionId"
+META_PROTOCOL_VERSION: Final = envelope.PROTOCOL_VERSION
+META_CLIENT_INFO: Final = envelope.CLIENT_INFO
+META_CLIENT_CAPABILITIES: Final = envelope.CLIENT_CAPABILITIES
+META_LOG_LEVEL: Final = envelope.LOG_LEVEL
+META_SERVER_INFO: Final = envelope.SERVER_INFO
+META_SUBSCRIPTION_ID: Final = envelope.SUBSCRIPTION_ID
 META_RELATED_TASK: Final = "io.modelcontextprotocol/related-task"
 
 _LEVELS: Final = frozenset(LoggingLevel.__args__)  # type: ignore[attr-defined]  # of a Literal

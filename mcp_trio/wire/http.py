@@ -304,9 +304,11 @@ def decide_post(
 ) -> PostDecision:
     """Say what becomes of a POST; *session* is the one its id names, if there is one."""
     if type(message) is Malformed:
-        return _reject_malformed(message)
+        return reject_malformed(message)
     # `initialize` is legacy whatever the headers say, so its MCP-Protocol-Version is not read.
     if type(message) is Request and message.method == "initialize" and post.session_id is None:
+        if not policy.revisions:
+            return _reject_handshake(message, policy)
         return OpenSession(request=message, accepts=post.accepts, keep=not policy.stateless)
     revision = _revision_of(post, session, policy)
     if type(revision) is Reject:
@@ -325,7 +327,16 @@ def decide_post(
     return Accepted(message=None if policy.stateless else message)
 
 
-def _reject_malformed(malformed: Malformed) -> Reject:
+def _reject_handshake(message: Request, policy: HttpPolicy) -> Reject:
+    """2026-07-28 basic/versioning: the refusal is a 400 and SHOULD name what is supported."""
+    supported = [revision.version for revision in policy.envelopes]
+    reason = f"there is no handshake here; supported is {', '.join(supported)}"
+    data = {"supported": supported}
+    error = Failure(message.id, ErrorCode.UNSUPPORTED_VERSION, reason, data)
+    return Reject(status=400, error=error)
+
+
+def reject_malformed(malformed: Malformed) -> Reject:
     """Only what was a request is told its id; an answer's id is not the refusal's."""
     id_ = malformed.id if malformed.flaw is Flaw.REQUEST else None
     return refuse(400, malformed.reason, code=malformed.code, id_=id_)

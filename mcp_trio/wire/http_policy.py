@@ -91,15 +91,18 @@ class HttpPolicy:
     #: The forms in which this endpoint answers.
     answers: Accepts = BOTH
     revisions: tuple[Revision, ...] = LEGACY
+    #: The revisions whose requests stand for themselves, each with an envelope.
+    envelopes: tuple[Revision, ...] = ()
     #: The HTTP methods that come of all this.
     methods: tuple[str, ...] = field(init=False)
 
     @methods.default
     def _methods(self) -> tuple[str, ...]:
         methods = ["POST"]
-        if self.get_stream and self.answers.sse and not self.stateless:
+        sessions = bool(self.revisions) and not self.stateless
+        if self.get_stream and self.answers.sse and sessions:
             methods.append("GET")
-        if not self.stateless:
+        if sessions:
             methods.append("DELETE")
         if self.cors:
             methods.append("OPTIONS")

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 __all__ = [
+    "ENVELOPED",
     "LATEST_LEGACY",
     "LEGACY",
     "REVISIONS",
@@ -252,6 +253,11 @@ REVISIONS: Final[Mapping[str, Revision]] = MappingProxyType(
 
 #: The revisions that open with a handshake, oldest first.
 LEGACY: Final[tuple[Revision, ...]] = tuple(r for r in REVISIONS.values() if r.era is Era.LEGACY)
+
+#: The revisions whose requests carry an envelope and stand for themselves, oldest first.
+ENVELOPED: Final[tuple[Revision, ...]] = tuple(
+    r for r in REVISIONS.values() if Feature.ENVELOPE in r.features
+)
 
 #: What a handshake falls back to.
 LATEST_LEGACY: Final[Revision] = LEGACY[-1]

@@ -1,0 +1,157 @@
+"""The modern era, the server's face: each request stands for itself, with its own envelope.
+
+The handlers are those of the sessions. What differs is where the client's capabilities come
+from, what every result carries, and how a question is asked (`mcp_trio.runtime.rounds`).
+Source: 2026-07-28 basic, server/discover.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from mcp_trio.codec import codec_for
+from mcp_trio.errors import CapabilityMissing, ErrorCode, InvalidMessage, Refusal
+from mcp_trio.runtime.peer import LEVELS
+from mcp_trio.runtime.rounds import Rounds
+from mcp_trio.types import ClientCapabilities, Implementation
+from mcp_trio.wire.envelope import (
+    SERVER_INFO,
+    Envelope,
+    missing_capability,
+    read_envelope,
+    revision_of,
+)
+from mcp_trio.wire.mrtr import HmacSealer
+
+from .dispatch import ServerPeer
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mcp_trio.runtime.calls import Serving
+    from mcp_trio.runtime.exchange import Exchange
+    from mcp_trio.wire.jsonrpc import Notification, Request
+    from mcp_trio.wire.revisions import Revision
+
+    from .dispatch import JsonObject, ServerEndpoint
+    from .registry import Server
+
+__all__ = ["EnvelopeFace"]
+
+_log: Final = logging.getLogger("mcp_trio.server")
+
+_DISCOVER: Final = "server/discover"
+#: 2026-07-28 basic/patterns/mrtr: only these may be answered with questions.
+_MAY_ASK: Final = frozenset({"tools/call", "prompts/get", "resources/read"})
+#: 2026-07-28 server/utilities/caching: whose results say how long they hold.
+_CACHEABLE: Final = frozenset(
+    {
+        _DISCOVER,
+        "tools/list",
+        "prompts/list",
+        "resources/list",
+        "resources/templates/list",
+        "resources/read",
+    }
+)
+_NOBODY: Final = Implementation(name="", version="")
+
+
+class EnvelopeFace:
+    """Serves enveloped requests (``mcp_trio.abc.EnvelopeEndpoint``)."""
+
+    #: Such requests even without an envelope, which is an error then.
+    methods: Final = frozenset({_DISCOVER})
+
+    def __init__(
+        self, server: Server, endpoint: ServerEndpoint, state_keys: Sequence[bytes]
+    ) -> None:
+        self._server = server
+        self._endpoint = endpoint
+        if not state_keys:
+            _log.info(
+                "requestState is sealed with a random key: open rounds end with this process, "
+                "and no other one can take them up; Server(state_keys=...) has keys that last"
+            )
+        self._sealer = HmacSealer(state_keys or (secrets.token_bytes(32),))
+        self._infos: dict[Revision, JsonObject] = {}
+
+    def initialize(self, session: Exchange, params: JsonObject) -> JsonObject:  # noqa: ARG002 - as its protocol
+        """There is no handshake; its request never comes here."""
+        raise Refusal(ErrorCode.METHOD_NOT_FOUND, "there is no initialize here")
+
+    def handle_notification(self, session: Exchange, message: Notification) -> None:
+        """The core defines none that a client sends, but for the cancellation."""
+
+    async def handle_request(self, serving: Serving, message: Request) -> JsonObject:
+        """Serve one request by its envelope.
+
+        Raises:
+            Refusal, InvalidMessage: the answer is that error.
+        """
+        envelope = read_envelope(message.params)
+        revision = revision_of(envelope, self._server.envelope_revisions)
+        peer = self._peer(revision, envelope)
+        exchange = serving.session
+        exchange.revision, exchange.state = revision, peer
+        if message.method == _DISCOVER:
+            return self._complete(_DISCOVER, revision, self._discovered(revision))
+        if message.method in _MAY_ASK:
+            dress = partial(self._complete, message.method, revision)
+            serving.rounds = Rounds(serving, message, self._sealer, self._server.limits, dress)
+        try:
+            raw = await self._endpoint.handle_request(serving, message)
+        except CapabilityMissing as exc:
+            raise missing_capability(exc.capability, str(exc)) from exc
+        return self._complete(message.method, revision, raw)
+
+    def _peer(self, revision: Revision, envelope: Envelope) -> ServerPeer:
+        codec = codec_for(revision.version)
+        if envelope.log_level is not None and envelope.log_level not in LEVELS:
+            raise InvalidMessage("$._meta['io.modelcontextprotocol/logLevel']", "a log level")
+        info = envelope.client_info
+        peer = ServerPeer(
+            revision,
+            _NOBODY if info is None else codec.structure(info, Implementation),
+            codec.structure(envelope.capabilities, ClientCapabilities),
+            dict(envelope.capabilities),
+        )
+        peer.log_level = envelope.log_level
+        self._endpoint.equip(peer)
+        return peer
+
+    # ------------------------------------------------------------ results
+
+    def _discovered(self, revision: Revision) -> JsonObject:
+        """What the server is; 2026-07-28 server/discover."""
+        server = self._server
+        result: JsonObject = {
+            "supportedVersions": [
+                each.version for each in (*server.envelope_revisions, *reversed(server.revisions))
+            ],
+            "capabilities": self._endpoint.capabilities(revision),
+        }
+        if server.instructions is not None:
+            result["instructions"] = server.instructions
+        return result
+
+    def _complete(self, method: str, revision: Revision, raw: JsonObject) -> JsonObject:
+        """Add what every result of the era carries, to a copy: lists are shared by requests."""
+        result = {"resultType": "complete", **raw}
+        if method in _CACHEABLE and result["resultType"] == "complete":
+            hint = self._server.cache_hints.get(method)
+            result.setdefault("ttlMs", 0 if hint is None else hint.ttl_ms)
+            result.setdefault("cacheScope", "private" if hint is None else hint.scope)
+        # "SHOULD be included on every result"; for display, never for decisions.
+        result["_meta"] = {SERVER_INFO: self._info(revision), **(raw.get("_meta") or {})}
+        return result
+
+    def _info(self, revision: Revision) -> JsonObject:
+        found = self._infos.get(revision)
+        if found is None:
+            found = codec_for(revision.version).unstructure(self._server.info)
+            self._infos[revision] = found
+        return found
