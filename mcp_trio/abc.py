@@ -200,6 +200,10 @@ class ExchangeFactory(SessionFactory, Protocol):
         """
         ...
 
+    def end_listening(self) -> None:
+        """Let requests that only listen come to their regular end: serving stops."""
+        ...
+
 
 class EnvelopeEndpoint(Endpoint, Protocol):
     """What serves requests that stand for themselves, each in an exchange of its own."""

@@ -41,6 +41,8 @@ class Limits:
     #: client may take to answer (seconds).
     request_state_bytes: int = 64 * 1024
     request_state_time: float = 600.0
+    #: Resources that one subscription watches.
+    subscribed: int = 1_000
     #: Rounds in which a client answers one call.
     rounds: int = 16
     #: Worker threads for sync handlers, in all and for one session.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeVar, overload
 
 import trio
@@ -359,10 +360,11 @@ class Context(HandlerContext, Generic[S]):
         result = await _questions().sample(self, messages, max_tokens, options, key)
         return result
 
-    async def list_roots(self) -> tuple[Root, ...]:
+    async def list_roots(self, *, key: str | None = None) -> tuple[Root, ...]:
         """Return the client's roots: fetched on first use, then kept up to date.
 
-        From a client that does not tell of changes they are fetched each time.
+        From a client that does not tell of changes they are fetched each time. *key*: see
+        `elicit`.
         """
         await trio.lowlevel.checkpoint()
         peer = self.peer
@@ -370,7 +372,7 @@ class Context(HandlerContext, Generic[S]):
         if peer.roots is not None and current:
             return peer.roots
         peer.require("roots", "ctx.list_roots")
-        await _questions().refresh_roots(peer, self.call)
+        await _questions().refresh_roots(peer, partial(self.call, key=key))
         assert peer.roots is not None  # noqa: S101 - fetched, by this call or a later one
         return peer.roots
 

@@ -44,6 +44,7 @@ __all__ = ["EnvelopeFace"]
 _log: Final = logging.getLogger("mcp_trio.server")
 
 _DISCOVER: Final = "server/discover"
+_LISTEN: Final = "subscriptions/listen"
 #: 2026-07-28 basic/patterns/mrtr: only these may be answered with questions.
 _MAY_ASK: Final = frozenset({"tools/call", "prompts/get", "resources/read"})
 #: 2026-07-28 server/utilities/caching: whose results say how long they hold.
@@ -99,6 +100,11 @@ class EnvelopeFace:
         exchange.revision, exchange.state = revision, peer
         if message.method == _DISCOVER:
             return self._complete(_DISCOVER, revision, self._discovered(revision))
+        if message.method == _LISTEN:
+            asked = peer.codec.params(_LISTEN, message.params)
+            offered = self._endpoint.capabilities(revision)
+            raw = await self._server.listeners.serve(serving, asked.notifications, offered)
+            return self._complete(_LISTEN, revision, raw)
         if message.method in _MAY_ASK:
             dress = partial(self._complete, message.method, revision)
             serving.rounds = Rounds(serving, message, self._sealer, self._server.limits, dress)

@@ -18,6 +18,7 @@ from mcp_trio.wire.revisions import ENVELOPED, LEGACY, REVISIONS
 from .changes import ChangeNotices
 from .dispatch import ServerEndpoint
 from .invoke import name_of
+from .listen import Listeners
 from .tools import RawTool, TypedTool, check_name, warn_of_name
 
 if TYPE_CHECKING:
@@ -132,6 +133,7 @@ class Server:
         self._notices: weakref.WeakKeyDictionary[Session, ChangeNotices] = (
             weakref.WeakKeyDictionary()
         )
+        self.listeners: Final = Listeners(self.limits.subscribed)
         self._endpoint = ServerEndpoint(self)
         self._envelopes: EnvelopeFace | None = None
         if self.envelope_revisions:
@@ -263,9 +265,11 @@ class Server:
 
         Source: 2025-11-25 server/resources § Subscriptions.
         """
+        method = "notifications/resources/updated"
+        self.listeners.put(method, uri)
         for session, notices in list(self._notices.items()):
             if session.state is not None and uri in session.state.subscriptions:
-                notices.put(session, "notifications/resources/updated", uri)
+                notices.put(session, method, uri)
 
     # ------------------------------------------------------------ prompts, completion
 
@@ -451,16 +455,22 @@ class Server:
             finally:
                 self._lifespan_lock.release()
 
+    def end_listening(self) -> None:
+        """Bring every open subscription to its regular end: serving stops."""
+        self.listeners.end()
+
     def sessions(self) -> tuple[Session, ...]:
         """Return the sessions that are open now."""
         return tuple(s for s in list(self._notices) if s.error is None)
 
     def _changed(self, kind: str) -> None:
         """Tell the clients to whom such a list was declared."""
+        method = f"notifications/{kind}/list_changed"
         self._endpoint.forget_lists()
+        self.listeners.put(method)
         for session, notices in list(self._notices.items()):
             if session.state is not None and f"{kind}/list" in session.state.methods:
-                notices.put(session, f"notifications/{kind}/list_changed")
+                notices.put(session, method)
 
 
 def _given(options: Mapping[str, Any], fn: Callable[..., Any]) -> dict[str, Any]:

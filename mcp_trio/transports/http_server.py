@@ -179,6 +179,7 @@ class HttpServer:
         self._accepting.cancel(reason="the server stops accepting")
         for session in self.sessions:
             session.transport.stop()
+        self.factory.end_listening()
         for connection in list(self.connections):
             connection.stop_if_idle()
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ServeEnveloped", "decide_enveloped", "is_modern", "status_of_enveloped"]
 
+_LISTEN: Final = "subscriptions/listen"
 _MODERN: Final = frozenset(revision.era for revision in ENVELOPED)
 
 
@@ -87,6 +88,8 @@ def decide_enveloped(
     reason = check_routing(head.headers, message.method, message.params)
     if reason is not None:
         return _reject(message, ErrorCode.HEADER_MISMATCH, reason)
+    if message.method == _LISTEN and not accepts.sse:
+        return refuse(406, f"the answer to {_LISTEN} is an event stream", id_=message.id)
     return ServeEnveloped(message=message, revision=revision, accepts=accepts)
 
 

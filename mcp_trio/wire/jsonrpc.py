@@ -435,7 +435,7 @@ def _is_plain(raw: object, *, most: int | None = None) -> bool:
 
 
 # What has been encoded is a finite tree; what failed to be may contain itself.
-_MOST_AFTER_A_FAULT: Final = 100_000
+_MOST_AFTER_A_FAULT: Final = 1_000
 
 
 def find_unencodable(raw: object, *, most: int | None = None) -> tuple[str, str] | None:

@@ -26,6 +26,8 @@ from mcp_trio.types import (
     TextResourceContents,
     Tool,
 )
+from mcp_trio.wire.revisions import REVISIONS
+from tests.conformance.rounds import add_rounds
 
 PNG: Final = (
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNkYAAAAAYAAjCB0C8AAAAASUVORK5CYII="
@@ -38,7 +40,7 @@ _BEAT: Final = 0.05
 _AWAY: Final = 0.3
 
 LIMITS: Final = Limits(sse_retry=100)
-server = Server("mcp-trio-conformance", version="1.0", limits=LIMITS)
+server = Server("mcp-trio-conformance", version="1.0", limits=LIMITS, revisions=[*REVISIONS])
 
 
 # ---------------------------------------------------------------- what tools return
@@ -321,6 +323,9 @@ async def test_prompt_with_image() -> list[PromptMessage]:
         PromptMessage(role="user", content=_IMAGE),
         PromptMessage(role="user", content=TextContent(text="Please analyze the image above.")),
     ]
+
+
+add_rounds(server)
 
 
 def main() -> None:
