@@ -12,8 +12,14 @@ from functools import partial
 import trio
 
 from mcp_trio import Context, Limits, Server, serve_http, serve_stdio
+from mcp_trio.wire.revisions import REVISIONS
 
-server = Server("bench", version="1", limits=Limits(in_flight=20_000, in_flight_total=20_000))
+server = Server(
+    "bench",
+    version="1",
+    limits=Limits(in_flight=20_000, in_flight_total=20_000),
+    revisions=[*REVISIONS],
+)
 
 
 @server.tool

@@ -54,6 +54,7 @@ if TYPE_CHECKING:
 
     from mcp_trio.abc import Endpoint, Lead, Route, Tracer
     from mcp_trio.limits import Deadline
+    from mcp_trio.wire.envelope import Envelope
     from mcp_trio.wire.jsonrpc import RequestId
 
 __all__ = ["CANCELLED", "Exchange"]
@@ -81,6 +82,7 @@ class Exchange:
         principal: who the peer is, where the transport knows; text, or None.
         head: the head of the HTTP request that it is for, where it is for one.
         enveloped: its requests stand for themselves; it knows neither ping nor handshake.
+        envelope: that of the one request it is for, where it has been read already.
         outgoing: the endpoint's middleware around calls of this side; None costs nothing.
         operating: false while requests and calls must ask `_may_serve` and `_may_call` first.
     """
@@ -104,6 +106,7 @@ class Exchange:
         self.principal: Any = None
         self.head: Any = None
         self.enveloped = False
+        self.envelope: Envelope | None = None
         self.outgoing: Callable[..., Awaitable[dict[str, Any]]] | None = None
         self.operating = True
         self.tracer: Final = tracer
@@ -227,11 +230,14 @@ class Exchange:
             message = Malformed(Flaw.UNPARSABLE, ErrorCode.INVALID_REQUEST, reason)
         self._receive_malformed(message, route)
 
-    async def serve(self, message: Request, route: Route) -> None:
+    async def serve(
+        self, message: Request, route: Route, on_wait: Callable[[], None] | None = None
+    ) -> None:
         """Take one request, as `deliver` does, but serve it in the caller's own task.
 
         Returns when the request is settled. Its handler runs in a copy of the caller's context.
         The end of the session cancels it, and waits for it, as if it were the session's own.
+        *on_wait* is called once, when the handler waits for the first time.
         A checkpoint, whatever the handler is: after its answer others have their turn.
         """
         self._counts["received"] += 1
@@ -239,7 +245,7 @@ class Exchange:
             self._trace("message.received", {"message": message})
         serving = self._admit(message, route)
         if serving is not None:
-            await in_own_context(self._serve(serving, message))
+            await in_own_context(self._serve(serving, message), on_wait)
         await trio.lowlevel.checkpoint()
 
     def _receive_request(self, message: Request, route: Route) -> None:

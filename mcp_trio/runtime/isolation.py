@@ -7,25 +7,30 @@ import types
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Coroutine, Generator
+    from collections.abc import Awaitable, Callable, Coroutine, Generator
 
 __all__ = ["in_own_context"]
 
 T = TypeVar("T")
 
 
-def in_own_context(coroutine: Coroutine[Any, Any, T]) -> Awaitable[T]:
+def in_own_context(
+    coroutine: Coroutine[Any, Any, T], on_wait: Callable[[], None] | None = None
+) -> Awaitable[T]:
     """Run *coroutine* in a copy of the current context: what it sets ends with it.
 
     A task of its own would have the same, for the price of a task. It stays in the caller's
-    task for everything else: cancel scopes, deadlines, exceptions.
+    task for everything else: cancel scopes, deadlines, exceptions. *on_wait* is called once,
+    when it waits for the first time.
     """
-    return _step(contextvars.copy_context(), coroutine)
+    return _step(contextvars.copy_context(), coroutine, on_wait)
 
 
 @types.coroutine
 def _step(
-    context: contextvars.Context, coroutine: Coroutine[Any, Any, T]
+    context: contextvars.Context,
+    coroutine: Coroutine[Any, Any, T],
+    on_wait: Callable[[], None] | None,
 ) -> Generator[Any, Any, T]:
     run, step, value = context.run, coroutine.send, None
     while True:
@@ -34,6 +39,9 @@ def _step(
         except StopIteration as stop:
             result: T = stop.value
             return result
+        if on_wait is not None:
+            on_wait()
+            on_wait = None
         try:
             value = yield trap
         except BaseException as exc:  # noqa: BLE001, ASYNC103 - it is the coroutine's to deal with

@@ -70,11 +70,10 @@ class Rounds:
     """
 
     __slots__ = (
-        "_binding",
         "_dress",
         "_ledger",
         "_limits",
-        "_principal",
+        "_message",
         "_sealer",
         "_serving",
         "_steps",
@@ -88,20 +87,35 @@ class Rounds:
         limits: Limits,
         dress: Callable[[dict[str, Any]], dict[str, Any]],
     ) -> None:
-        principal = serving.session.principal
         self._serving = serving
+        self._message = message
         self._sealer = sealer
         self._limits = limits
         self._dress = dress
-        self._principal = None if principal is None else str(principal)
-        self._binding = digest(message.method, message.params)
         self._steps: dict[str, trio.Event] = {}  # that are being run
+        self._ledger: AnswerLedger | None = None  # most calls ask nothing
         params = message.params or {}
-        self._ledger = self._restored(params.get("requestState"))
-        try:
-            self._ledger.take(params.get("inputResponses"))
-        except ValueError:
-            raise InvalidMessage("$.inputResponses", "an object") from None
+        if "requestState" in params or "inputResponses" in params:
+            self._ledger = self._restored(params.get("requestState"))
+            try:
+                self._ledger.take(params.get("inputResponses"))
+            except ValueError:
+                raise InvalidMessage("$.inputResponses", "an object") from None
+
+    @property
+    def _known(self) -> AnswerLedger:
+        if self._ledger is None:
+            self._ledger = AnswerLedger()
+        return self._ledger
+
+    @property
+    def _principal(self) -> str | None:
+        principal = self._serving.session.principal
+        return None if principal is None else str(principal)
+
+    @property
+    def _binding(self) -> bytes:
+        return digest(self._message.method, self._message.params)
 
     def _restored(self, text: object) -> AnswerLedger:
         if text is None:
@@ -142,11 +156,11 @@ class Rounds:
         serving = self._serving
         if serving.stage is not Stage.SERVING:
             raise OriginSettled(f"{serving.method} {serving.id!r} has ended; {method} is not asked")
-        asked = self._ledger.ask(Question(method, params or {}), key)
+        asked = self._known.ask(Question(method, params or {}), key)
         if asked.answer is not None:
             return asked.answer
         if not _reaches(serving.scope):
-            self._ledger.withdraw(asked.key)
+            self._known.withdraw(asked.key)
             raise CannotSuspend(
                 f"{method} ends this run of the handler until its answer is there, and cannot be "
                 "asked under a shield or in a nursery beyond the request"
@@ -165,12 +179,12 @@ class Rounds:
         await trio.lowlevel.checkpoint()
         while key in self._steps:  # another task of the handler is at it
             await self._steps[key].wait()
-        value = self._ledger.once(key)
+        value = self._known.once(key)
         if value is not Step.TO_RUN:
             return value
         done = self._steps[key] = trio.Event()
         try:
-            return self._ledger.record(key, await fn())
+            return self._known.record(key, await fn())
         finally:
             del self._steps[key]
             done.set()
@@ -180,7 +194,7 @@ class Rounds:
     def conclude(self, answer: Result | Failure | None) -> Result | Failure | None:
         """Return what the request is answered with: the open questions before anything else."""
         ledger, serving = self._ledger, self._serving
-        if not ledger.open:
+        if ledger is None or not ledger.open:
             return answer
         if type(answer) is Result:
             _log.warning(

@@ -12,6 +12,8 @@ import secrets
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+import msgspec
+
 from mcp_trio.codec import codec_for
 from mcp_trio.errors import CapabilityMissing, ErrorCode, InvalidMessage, Refusal
 from mcp_trio.runtime.peer import LEVELS
@@ -58,6 +60,9 @@ _CACHEABLE: Final = frozenset(
         "resources/read",
     }
 )
+#: What is read only once: as many introductions, of as many bytes.
+_INTRODUCTIONS: Final = 64
+_INTRODUCTION: Final = 4_096
 _NOBODY: Final = Implementation(name="", version="")
 
 
@@ -79,6 +84,8 @@ class EnvelopeFace:
             )
         self._sealer = HmacSealer(state_keys or (secrets.token_bytes(32),))
         self._infos: dict[Revision, JsonObject] = {}
+        # By what was said, not by who said it: nothing is known of a client from before.
+        self._introductions: dict[bytes, tuple[ClientCapabilities, Implementation]] = {}
 
     def initialize(self, session: Exchange, params: JsonObject) -> JsonObject:  # noqa: ARG002 - as its protocol
         """There is no handshake; its request never comes here."""
@@ -93,7 +100,7 @@ class EnvelopeFace:
         Raises:
             Refusal, InvalidMessage: the answer is that error.
         """
-        envelope = read_envelope(message.params)
+        envelope = serving.session.envelope or read_envelope(message.params)
         revision = revision_of(envelope, self._server.envelope_revisions)
         peer = self._peer(revision, envelope)
         exchange = serving.session
@@ -115,19 +122,31 @@ class EnvelopeFace:
         return self._complete(message.method, revision, raw)
 
     def _peer(self, revision: Revision, envelope: Envelope) -> ServerPeer:
-        codec = codec_for(revision.version)
         if envelope.log_level is not None and envelope.log_level not in LEVELS:
             raise InvalidMessage("$._meta['io.modelcontextprotocol/logLevel']", "a log level")
-        info = envelope.client_info
-        peer = ServerPeer(
-            revision,
-            _NOBODY if info is None else codec.structure(info, Implementation),
-            codec.structure(envelope.capabilities, ClientCapabilities),
-            dict(envelope.capabilities),
-        )
+        capabilities, info = self._introduced(revision, envelope)
+        peer = ServerPeer(revision, info, capabilities, dict(envelope.capabilities))
         peer.log_level = envelope.log_level
         self._endpoint.equip(peer)
         return peer
+
+    def _introduced(
+        self, revision: Revision, envelope: Envelope
+    ) -> tuple[ClientCapabilities, Implementation]:
+        """Return what a client says of itself; most say the same each time."""
+        said = msgspec.json.encode((revision.version, envelope.capabilities, envelope.client_info))
+        found = self._introductions.get(said)
+        if found is None:
+            codec, info = codec_for(revision.version), envelope.client_info
+            found = (
+                codec.structure(envelope.capabilities, ClientCapabilities),
+                _NOBODY if info is None else codec.structure(info, Implementation),
+            )
+            if len(said) <= _INTRODUCTION:
+                if len(self._introductions) >= _INTRODUCTIONS:
+                    del self._introductions[next(iter(self._introductions))]
+                self._introductions[said] = found
+        return found
 
     # ------------------------------------------------------------ results
 

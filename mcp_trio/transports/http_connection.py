@@ -281,7 +281,9 @@ class Connection(ResponseWriter):
     ) -> None:
         """Serve a request of the modern era in this task; a client that leaves cancels it."""
         server = self._server
-        decision = decide_enveloped(facts.head, message, post.accepts, server.policy)
+        decision = decide_enveloped(
+            facts.head, message, post.accepts, server.policy, facts.agreement
+        )
         if type(decision) is Reject:
             await self.reject(decision, facts)
             return
@@ -289,6 +291,7 @@ class Connection(ResponseWriter):
             await self.respond(202, facts.cors)
             return
         assert type(decision) is ServeEnveloped  # noqa: S101 - the third of three
+        facts.agreement = decision.agreement
         stream = EventStream(
             "0",
             "",
@@ -302,9 +305,9 @@ class Connection(ResponseWriter):
         )
         serve = http.Serve(message=message, revision=decision.revision, accepts=decision.accepts)
         answering = self._begin_answer(Answering(head, facts.cors, serve, stream, None))
+        exchange.envelope = decision.envelope
         answering.exchange = exchange
         server.enveloped.add(exchange)
-        server.watch(self, answering)
         try:
             await self._serve_and_answer(exchange, serve, answering)
         finally:
@@ -320,8 +323,8 @@ class Connection(ResponseWriter):
         behind the request is no sign of life, and none of its end.
         """
         stream, exchange = self._stream, answering.exchange
-        if answering.reader.finish is None or exchange is None or self._watching is not None:
-            return  # answered, or being written to
+        if answering.stream.ended or exchange is None or self._watching is not None:
+            return  # answered
         if not isinstance(stream, SocketBytes):
             return
         with trio.CancelScope() as self._watching:
@@ -416,7 +419,10 @@ class Connection(ResponseWriter):
             session.deliver(serve.message, answering.stream)
         else:
             answering.reader.summon = partial(self._move, answering)
-            await session.serve(serve.message, answering.stream)
+            on_wait = None
+            if answering.exchange is not None:
+                on_wait = partial(self._server.watch, self, answering)
+            await session.serve(serve.message, answering.stream, on_wait)
             if answering.moved:
                 return
             answering.reader.summon = None

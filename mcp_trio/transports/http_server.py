@@ -325,7 +325,7 @@ class HttpServer:
             while not self._unwatched:
                 await self._watch_calls.park()
             due, connection, answering = self._unwatched[0]
-            if answering.reader.finish is None:  # it has been answered
+            if answering.stream.ended:
                 self._unwatched.popleft()
             elif due > trio.current_time():
                 await trio.sleep_until(due)

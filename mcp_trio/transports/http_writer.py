@@ -21,6 +21,7 @@ from .http_streams import Reader
 if TYPE_CHECKING:
     from mcp_trio.abc import ByteStream
     from mcp_trio.runtime.exchange import Exchange
+    from mcp_trio.wire.http_envelope import Agreement
     from mcp_trio.wire.http_policy import Reject
 
     from .http1 import Head
@@ -39,14 +40,19 @@ _LARGE: Final = 65_536
 
 
 class Facts:
-    """What was concluded from a head, once for all requests that have it."""
+    """What was concluded from a head, once for all requests that have it.
 
-    __slots__ = ("cors", "decision", "head")
+    Attributes:
+        agreement: what the last body had that it repeats, and was found to agree.
+    """
+
+    __slots__ = ("agreement", "cors", "decision", "head")
 
     def __init__(self, head: RequestHead, decision: Any, cors: RawHeaders) -> None:
         self.head: Final = head
         self.decision: Final[Any] = decision
         self.cors: Final = cors
+        self.agreement: Agreement | None = None
 
     @classmethod
     def of(cls, raw: Head, server: HttpServer) -> Facts:

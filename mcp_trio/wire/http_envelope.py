@@ -13,15 +13,16 @@ from attrs import frozen
 
 from mcp_trio.errors import ErrorCode, InvalidMessage, Refusal
 
-from .envelope import read_envelope, revision_of
+from .envelope import is_enveloped, read_envelope, revision_of
 from .era import era_of_post
 from .http import Accepted, reject_malformed
 from .http_policy import Reject, refuse
-from .http_routing import check_routing, check_version
+from .http_routing import check_routing, check_version, repeated_by
 from .jsonrpc import Batch, Failure, Malformed, Notification, Request, Result
 from .revisions import ENVELOPED
 
 if TYPE_CHECKING:
+    from .envelope import Envelope
     from .http_head import RequestHead
     from .http_policy import HttpPolicy
     from .jsonrpc import Message
@@ -34,14 +35,20 @@ _LISTEN: Final = "subscriptions/listen"
 _MODERN: Final = frozenset(revision.era for revision in ENVELOPED)
 
 
+Agreement: TypeAlias = tuple[str, str, object]
+
+
 @final
 @frozen(kw_only=True)
 class ServeEnveloped:
     """Serve the request in an exchange of its own, answered in one of the forms of ``accepts``."""
 
     message: Request
+    envelope: Envelope
     revision: Revision
     accepts: Accepts
+    #: What the head was found to agree with: version, method, and what ``Mcp-Name`` repeats.
+    agreement: Agreement
 
 
 Decision: TypeAlias = ServeEnveloped | Accepted | Reject
@@ -49,6 +56,8 @@ Decision: TypeAlias = ServeEnveloped | Accepted | Reject
 
 def is_modern(head: RequestHead, message: Message | Batch | Malformed) -> bool:
     """Tell whether a POST is of the modern era, before anything else is asked of it."""
+    if type(message) is Request and is_enveloped(message.params):
+        return True
     era = era_of_post(
         message,
         version=head.headers.get("mcp-protocol-version"),
@@ -63,8 +72,13 @@ def decide_enveloped(
     message: Message | Batch | Malformed,
     accepts: Accepts,
     policy: HttpPolicy,
+    agreed: Agreement | None = None,
 ) -> Decision:
-    """Say what becomes of a POST that `is_modern`."""
+    """Say what becomes of a POST that `is_modern`.
+
+    *agreed* is what this same head was found to agree with before: it need not be compared
+    with the same again.
+    """
     kind = type(message)
     if type(message) is Malformed:
         return reject_malformed(message)
@@ -78,19 +92,27 @@ def decide_enveloped(
         envelope = read_envelope(message.params)
     except InvalidMessage as exc:
         return _reject(message, ErrorCode.INVALID_PARAMS, f"invalid params: {exc}")
-    reason = check_version(head.headers, envelope.version)
+    agreement = envelope.version, message.method, repeated_by(message.method, message.params)
+    known = agreement == agreed
+    reason = None if known else check_version(head.headers, envelope.version)
     if reason is not None:
         return _reject(message, ErrorCode.HEADER_MISMATCH, reason)
     try:
         revision = revision_of(envelope, policy.envelopes)
     except Refusal as exc:
         return _reject(message, exc.code, exc.message, exc.data)
-    reason = check_routing(head.headers, message.method, message.params)
+    reason = None if known else check_routing(head.headers, message.method, message.params)
     if reason is not None:
         return _reject(message, ErrorCode.HEADER_MISMATCH, reason)
     if message.method == _LISTEN and not accepts.sse:
         return refuse(406, f"the answer to {_LISTEN} is an event stream", id_=message.id)
-    return ServeEnveloped(message=message, revision=revision, accepts=accepts)
+    return ServeEnveloped(
+        message=message,
+        envelope=envelope,
+        revision=revision,
+        accepts=accepts,
+        agreement=agreement,
+    )
 
 
 def _reject(message: Request, code: int, reason: str, data: object = None) -> Reject:

@@ -34,6 +34,7 @@ __all__ = [
     "decode_value",
     "encode_value",
     "read_annotations",
+    "repeated_by",
     "routing_headers",
 ]
 
@@ -198,6 +199,12 @@ def _encoded(value: object, where: tuple[str, ...]) -> str:
 
 
 # ---------------------------------------------------------------- what a server checks
+
+
+def repeated_by(method: str, params: Mapping[str, object] | None) -> object:
+    """Return what ``Mcp-Name`` repeats of a request, None where it repeats nothing."""
+    member = _NAMED_BY.get(method)
+    return None if member is None or params is None else params.get(member)
 
 
 def check_version(headers: Headers, version: str) -> str | None:
