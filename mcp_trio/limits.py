@@ -43,6 +43,9 @@ class Limits:
     request_state_time: float = 600.0
     #: Resources that one subscription watches.
     subscribed: int = 1_000
+    #: How long a server's process may take to say what it speaks, before it is taken for one
+    #: that wants a handshake (seconds).
+    probe_time: float = 5.0
     #: Rounds in which a client answers one call.
     rounds: int = 16
     #: Worker threads for sync handlers, in all and for one session.

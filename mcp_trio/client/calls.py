@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import logging
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, final
 
-from mcp_trio.errors import PeerError
+import trio
+
+from mcp_trio.errors import ErrorCode, PeerError
 from mcp_trio.runtime.middleware import OutgoingRequest, compose
 from mcp_trio.runtime.service import run_beside
+from mcp_trio.wire.envelope import LOG_LEVEL
 
 from .pages import Page, Pages
 from .registry import as_root
+from .rounds import in_rounds
 from .toolcall import ToolCall
 
 if TYPE_CHECKING:
@@ -131,7 +136,16 @@ class ClientSession:
         params: dict[str, Any] = {"name": name}
         if arguments is not None:
             params["arguments"] = arguments if type(arguments) is dict else dict(arguments)
-        raw = await self._ask("tools/call", params, progress, deadline, meta)
+        try:
+            raw = await self._ask("tools/call", params, progress, deadline, meta)
+        except PeerError as exc:
+            if exc.code != ErrorCode.HEADER_MISMATCH or peer.annotations is None:
+                raise
+            # The tool has other headers than we know of: "SHOULD refresh its tool list and
+            # retry" (2026-07-28 basic/transports/streamable-http § Client Behavior).
+            async for _ in self.list_tools():
+                pass
+            raw = await self._ask("tools/call", params, progress, deadline, meta)
         result: CallToolResult = peer.read("tools/call", raw)
         if output is not None:
             output.check(result)
@@ -251,6 +265,10 @@ class ClientSession:
 
         Source: 2025-11-25 server/utilities/logging.
         """
+        if self._peer.envelope is not None:  # it goes with each request from now on
+            self._peer.envelope = {**self._peer.envelope, LOG_LEVEL: level}
+            await trio.lowlevel.checkpoint()
+            return
         await self._ask("logging/setLevel", {"level": level}, deadline=deadline)
 
     async def ping(self, *, deadline: Deadline | None = None) -> None:
@@ -323,20 +341,40 @@ class ClientSession:
         peer = self._peer
         if method not in peer.permitted:
             peer.permit(method)
-        if meta is not None:
+        if peer.envelope is not None:
+            params["_meta"] = {**peer.envelope, **(meta or {})}
+        elif meta is not None:
             params["_meta"] = dict(meta)
         on_progress = peer.on_progress if progress is None else peer.progress_sink(progress)
         if deadline is None:
             deadline = peer.deadline
         try:
-            if peer.client.outgoing:
-                return await self._ask_through(method, params, on_progress, deadline)
-            return await self.session.call(
-                method, params, origin=self._origin, on_progress=on_progress, deadline=deadline
-            )
+            if peer.envelope is None and not peer.client.outgoing:
+                return await self.session.call(
+                    method, params, origin=self._origin, on_progress=on_progress, deadline=deadline
+                )
+            send = partial(self._send, method, on_progress=on_progress, deadline=deadline)
+            if peer.envelope is None:
+                return await send(params)
+            return await in_rounds(self.session, method, params, send)
         except PeerError as exc:
             peer.expect_visits_of(exc)
             raise
+
+    async def _send(
+        self,
+        method: str,
+        params: dict[str, Any],
+        *,
+        on_progress: Callable[[dict[str, Any]], None] | None,
+        deadline: Deadline | None,
+    ) -> dict[str, Any]:
+        """Make a call of one round."""
+        if self._peer.client.outgoing:
+            return await self._ask_through(method, params, on_progress, deadline)
+        return await self.session.call(
+            method, params, origin=self._origin, on_progress=on_progress, deadline=deadline
+        )
 
     async def _ask_through(
         self,
@@ -365,8 +403,15 @@ class ClientSession:
         result, dropped = self._peer.read_tools(raw)
         for tool in dropped:
             _log.warning("tool %r is left out: %s", tool.name, tool.problem)
-        self._peer.remember(result.tools)
-        return Page(result.tools, result.next_cursor)
+        tools = result.tools
+        faults = [self._peer.fault_of(each) for each in tools]
+        if any(faults):
+            for each, fault in zip(tools, faults, strict=True):
+                if fault is not None:
+                    _log.warning("tool %r is left out: %s", each.name, fault)
+            tools = tuple(t for t, fault in zip(tools, faults, strict=True) if fault is None)
+        self._peer.remember(tools)
+        return Page(tools, result.next_cursor)
 
     def _pages(self, method: str, field: str) -> Pages[Any]:
         async def fetch(cursor: str | None) -> Page[Any]:

@@ -9,7 +9,7 @@ then the session is closed within the bounds of ``Client.limits``.
 from __future__ import annotations
 
 import math
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
 import trio
@@ -30,6 +30,7 @@ from mcp_trio.runtime.service import hold_session
 from mcp_trio.types import InitializeResult
 
 from .calls import ClientSession
+from .discovery import EndedByProbe
 from .registry import Client
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ __all__ = [
     "connect_stdio",
     "connect_stream",
     "connect_transport",
+    "open_peer",
     "shake_hands",
 ]
 
@@ -74,7 +76,33 @@ async def connect_transport(
     """
     client = client or _nobody()
     async with hold_session(client.open_session(transport, tracer=tracer, label=label)) as session:
-        yield await shake_hands(client, session, failed)
+        yield await open_peer(client, session, failed)
+
+
+async def open_peer(
+    client: Client,
+    session: Session,
+    failed: Callable[[str], ConnectFailed] = ConnectFailed,
+    *,
+    over_http: bool = False,
+    probes: bool = True,
+) -> ClientSession:
+    """Open *session*, which runs, in the way that its server wants. A checkpoint.
+
+    With *probes* a client that speaks revisions without a handshake asks first.
+
+    Raises:
+        ConnectFailed: made by *failed*; the server does not answer, or not as it should.
+        EndedByProbe: its process ended when it was asked.
+    """
+    if client.envelope_revisions and probes:
+        from .discovery import discover  # noqa: PLC0415 - only where it is asked for
+
+        if await discover(client, session, failed, over_http=over_http):
+            return ClientSession(session.state)
+    if not client.revisions:
+        raise failed("the server wants a handshake, which this client does not do")
+    return await shake_hands(client, session, failed)
 
 
 @asynccontextmanager
@@ -102,19 +130,29 @@ async def connect_stdio(
 
     client = client or _nobody()
     tracer = client.tracer if tracer is None else tracer
-    transport = await open_child(
-        command,
-        env=env,
-        inherit_env=inherit_env,
-        cwd=cwd,
-        stderr=stderr,
-        limits=client.limits,
-        tracer=tracer,
-    )
-    async with connect_transport(
-        transport, client=client, tracer=tracer, label=command[0], failed=transport.failure
-    ) as session:
-        yield session
+
+    async def start(stack: AsyncExitStack, *, probes: bool) -> ClientSession:
+        transport = await open_child(
+            command,
+            env=env,
+            inherit_env=inherit_env,
+            cwd=cwd,
+            stderr=stderr,
+            limits=client.limits,
+            tracer=tracer,
+        )
+        session = client.open_session(transport, tracer=tracer, label=command[0])
+        await stack.enter_async_context(hold_session(session))
+        return await open_peer(client, session, transport.failure, probes=probes)
+
+    async with AsyncExitStack() as stack:
+        try:
+            async with AsyncExitStack() as opening:
+                opened = await start(opening, probes=True)
+                stack.push_async_exit(opening.pop_all())
+        except EndedByProbe:  # as some servers do: start it again, and do not ask
+            opened = await start(stack, probes=False)
+        yield opened
 
 
 @asynccontextmanager

@@ -99,7 +99,10 @@ class ClientEndpoint:
                 raise TypeError(f"the handler of {request.method} returned no dict")
             return result
         serve = self._requests.get(request.method)
-        if serve is None or request.method not in ctx.peer.session.revision.methods:
+        revision = ctx.peer.session.revision
+        if serve is None or (
+            request.method not in revision.methods and Feature.MRTR not in revision.features
+        ):
             await trio.lowlevel.checkpoint()
             raise Refusal(ErrorCode.METHOD_NOT_FOUND, f"method not found: {request.method}")
         return await serve(ctx, request)

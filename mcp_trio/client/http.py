@@ -14,7 +14,7 @@ from mcp_trio.transports.http_proxy import proxy_from_environment, read_proxy
 from mcp_trio.wire.http_client_rules import may_be_sse_pair
 from mcp_trio.wire.http_hosts import origin_of
 
-from .connect import shake_hands
+from .connect import open_peer, shake_hands
 
 if TYPE_CHECKING:
     import ssl
@@ -128,7 +128,7 @@ async def _streamable(
     session = client.open_session(transport, tracer=tracer, label=endpoint.url)
     transport.attach(session)
     async with hold_session(session):
-        yield await shake_hands(client, session, transport.failure)
+        yield await open_peer(client, session, transport.failure, over_http=True)
 
 
 @asynccontextmanager

@@ -11,6 +11,7 @@ from mcp_trio.codec import codec_for
 from mcp_trio.errors import CapabilityMissing, ErrorCode, InvalidMessage, InvalidResult
 from mcp_trio.types import UNSET, Implementation, ServerCapabilities
 from mcp_trio.types.methods import REQUESTS
+from mcp_trio.wire.http_routing import read_annotations
 from mcp_trio.wire.revisions import REVISIONS
 
 from .notices import Notices
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from mcp_trio.schema import Validator
     from mcp_trio.types import (
         CallToolResult,
+        DiscoverResult,
         InitializeResult,
         ListToolsResult,
         Root,
@@ -51,6 +53,8 @@ class ServerPeer:
         repeatable: the tools that have been listed as read-only or idempotent, by name.
         permitted: the methods that the server is known to serve.
         on_progress: takes the progress of every call, where the client wants to hear it.
+        envelope: what each request carries, where there was no handshake.
+        annotations: by tool, the arguments that headers repeat; None where there are no headers.
     """
 
     def __init__(self, client: Client, session: Session) -> None:
@@ -68,6 +72,8 @@ class ServerPeer:
         self.repeatable: Final[set[str]] = set()
         self.permitted: Final[set[str]] = set()
         self.on_progress: Callable[[dict[str, Any]], None] | None = None
+        self.envelope: dict[str, Any] | None = None
+        self.annotations: dict[str, Any] | None = None
         self._readers: dict[str, Callable[[Any], Any]] = {}
         self._visits: dict[str, None] = {}
 
@@ -79,6 +85,25 @@ class ServerPeer:
         self.capabilities = result.capabilities
         self.instructions = result.instructions
         self.raw_capabilities = raw_capabilities
+
+    def enter(
+        self,
+        envelope: dict[str, Any],
+        result: DiscoverResult | None,
+        info: Implementation | None,
+        raw: dict[str, Any] | None,
+    ) -> None:
+        """There is no handshake: keep what goes with each request, and what was discovered."""
+        self.codec = codec_for(self.session.revision.version)
+        self._readers.clear()
+        self.envelope = envelope
+        self.annotations = getattr(self.session.transport, "annotations", None)
+        if result is not None and raw is not None:
+            self.capabilities = result.capabilities
+            self.instructions = result.instructions
+            self.raw_capabilities = raw["capabilities"]
+        if info is not None:
+            self.info = info
 
     # ------------------------------------------------------------ before a call
 
@@ -134,9 +159,25 @@ class ServerPeer:
         except InvalidMessage as exc:
             raise InvalidResult(f"the result of tools/list: {exc}") from exc
 
+    def fault_of(self, tool: Tool) -> str | None:
+        """Say why *tool* cannot be called with the headers that it asks for; None if it can.
+
+        "Clients MUST reject tools" with such a fault (2026-07-28
+        basic/transports/streamable-http § Custom Headers from Tool Parameters).
+        """
+        if self.annotations is None:
+            return None
+        try:
+            read_annotations(tool.input_schema)
+        except ValueError as exc:
+            return str(exc)
+        return None
+
     def remember(self, tools: Iterable[Tool]) -> None:
         """Keep what *tools* declare: outputs, to hold later results to them, and hints."""
         for tool in tools:
+            if self.annotations is not None:
+                self.annotations[tool.name] = read_annotations(tool.input_schema)
             hints = tool.annotations
             if hints is not None and (hints.read_only_hint or hints.idempotent_hint):
                 self.repeatable.add(tool.name)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, overload
 
 from mcp_trio.limits import Limits
-from mcp_trio.wire.revisions import LEGACY, REVISIONS, Feature, Revision
+from mcp_trio.wire.revisions import ENVELOPED, LEGACY, REVISIONS, Feature, Revision
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -47,7 +47,9 @@ class Client:
         outgoing: ``async def mw(session, call, call_next)`` around each call to a server.
         limits: the bounds of its sessions.
         keep_alive: seconds of silence after which the server is pinged, and then has to answer.
-        revisions: the versions to speak; all that open with a handshake by default.
+        revisions: the versions to speak; all that open with a handshake by default. With one
+            whose requests carry an envelope among them, servers are asked first what they
+            speak, and that one is preferred; without any other it is that one or nothing.
         tracer: told of everything that crosses the wire.
         sampling_tools: the sampling handler can deal with tools (2025-11-25 client/sampling).
         sampling_context: the sampling handler can include context of servers.
@@ -92,7 +94,8 @@ class Client:
         self.outgoing: Final = tuple(outgoing)
         self.limits: Final = Limits() if limits is None else limits
         self.keep_alive: Final = keep_alive
-        self.revisions: Final = _spoken(revisions)
+        self.revisions: Final = _spoken(revisions, LEGACY)
+        self.envelope_revisions: Final = _spoken(revisions, ENVELOPED)
         self.tracer: Final = tracer
         self.sampling_tools: Final = sampling_tools
         self.sampling_context: Final = sampling_context
@@ -221,8 +224,8 @@ class Client:
 
     @property
     def offered(self) -> Revision:
-        """The revision to offer: the newest one spoken."""
-        return self.revisions[-1]
+        """The revision to offer: the newest one spoken that has a handshake, if there is one."""
+        return (self.revisions or self.envelope_revisions)[-1]
 
     def implementation(self) -> Implementation:
         """Return the client's name card."""
@@ -292,23 +295,16 @@ def as_root(root: Root | str) -> Root:
     return found
 
 
-def _spoken(versions: Sequence[str] | None) -> tuple[Revision, ...]:
-    """Return the revisions, oldest first."""
+def _spoken(versions: Sequence[str] | None, known: tuple[Revision, ...]) -> tuple[Revision, ...]:
+    """Return those of *known* that are to be spoken, oldest first."""
     if versions is None:
-        return LEGACY
-    chosen = tuple(revision for revision in LEGACY if revision.version in versions)
-    strange = set(versions) - {revision.version for revision in chosen}
-    if strange or len(chosen) == 0:
-        _refuse_versions(strange)
-    return chosen
-
-
-def _refuse_versions(strange: set[str]) -> NoReturn:
-    known = ", ".join(revision.version for revision in LEGACY)
-    later = strange & REVISIONS.keys()
-    if later:
-        raise ValueError(f"revision {min(later)} has no handshake to open a session with")
-    raise ValueError(f"revisions are some of {known}; not {', '.join(sorted(strange)) or 'none'}")
+        return known if known is LEGACY else ()
+    strange = set(versions) - set(REVISIONS)
+    if strange or not versions:
+        all_of_them = ", ".join(REVISIONS)
+        given = ", ".join(sorted(strange)) or "none"
+        raise ValueError(f"revisions are some of {all_of_them}; not {given}")
+    return tuple(revision for revision in known if revision.version in versions)
 
 
 def _register(table: dict[str, Any], method: str, handler: F) -> F:

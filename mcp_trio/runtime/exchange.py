@@ -31,7 +31,7 @@ from mcp_trio.errors import (
     SessionLost,
 )
 from mcp_trio.limits import Limits
-from mcp_trio.wire.correlation import Correlation, Verdict
+from mcp_trio.wire.correlation import Correlation, Stage, Verdict
 from mcp_trio.wire.jsonrpc import (
     Discarded,
     Failure,
@@ -381,6 +381,21 @@ class Exchange:
             reraise_cancelled(group)
         finally:
             self._settle(serving, answer)
+
+    async def answer(self, key: str, method: str, params: dict[str, Any] | None) -> dict[str, Any]:
+        """Serve a question that came in a result as if the peer had asked it; return the answer.
+
+        A checkpoint if the handler is one. Calls that come from it end with it.
+
+        Raises:
+            Refusal, InvalidMessage: there is no handler, or it refused; and what it raised.
+        """
+        serving = Serving(key, method, self, self.route)
+        try:
+            return await self._endpoint.handle_request(serving, Request(key, method, params))
+        finally:
+            serving.stage = Stage.SETTLED
+            self._end_calls(self._table.take_calls_from(serving), serving)
 
     def _settle(self, serving: Serving, answer: Result | Failure | None) -> None:
         """End a forward call: first the reverse calls it still has open, then its answer."""

@@ -22,17 +22,18 @@ from mcp_trio.errors import (
     CannotSuspend,
     ErrorCode,
     InvalidMessage,
+    NoReverseRoute,
     OriginSettled,
     Refusal,
 )
 from mcp_trio.wire.correlation import Stage
-from mcp_trio.wire.jsonrpc import Failure, Result, Unencodable
+from mcp_trio.wire.jsonrpc import Failure, Result
 from mcp_trio.wire.mrtr import (
+    QUESTION_METHODS,
     AnswerLedger,
     BadState,
     Question,
     State,
-    StateTooLarge,
     Step,
     digest,
     input_required,
@@ -141,7 +142,7 @@ class Rounds:
     async def ask(
         self, method: str, params: dict[str, Any] | None, key: str | None = None
     ) -> dict[str, Any]:
-        """Return the answer, or end this run of the handler to get it. A cancel point.
+        """Return the answer, or end this run of the handler to get it. A checkpoint.
 
         Other tasks of the handler that ask in the same pass of the scheduler ask in the same
         round. Who is being cancelled asks nothing.
@@ -150,23 +151,32 @@ class Rounds:
             CannotSuspend: the end of this run would not reach the caller: it is under a shield,
                 or in a nursery beyond the request.
             Divergence: the handler does not repeat itself.
-            OriginSettled: the request has ended.
+            NoReverseRoute: *method* is none of those that can be asked.
+            OriginSettled: the request has ended; or this run of it, which has left the thread
+                behind that asks.
         """
-        await trio.lowlevel.checkpoint_if_cancelled()
+        await trio.lowlevel.checkpoint()
         serving = self._serving
         if serving.stage is not Stage.SERVING:
             raise OriginSettled(f"{serving.method} {serving.id!r} has ended; {method} is not asked")
+        if method not in QUESTION_METHODS:
+            raise NoReverseRoute(f"{method} is nothing that {serving.method} can ask its client")
+        others = self._known.open
         asked = self._known.ask(Question(method, params or {}), key)
         if asked.answer is not None:
             return asked.answer
-        if not _reaches(serving.scope):
-            self._known.withdraw(asked.key)
+        reached = _reaches(serving.scope)
+        if not reached and (serving.scope.cancel_called or not _is_of_a_thread()):
+            if asked.key not in others:  # else another task waits for the same
+                self._known.withdraw(asked.key)
             raise CannotSuspend(
                 f"{method} ends this run of the handler until its answer is there, and cannot be "
                 "asked under a shield or in a nursery beyond the request"
             )
         await trio.lowlevel.cancel_shielded_checkpoint()
         serving.scope.cancel(reason="the handler runs again when its questions are answered")
+        if not reached:
+            raise OriginSettled(f"{method} is asked; {serving.method} runs again with its answer")
         await trio.sleep_forever()
         raise AssertionError  # the scope was reached: nobody comes here
 
@@ -211,7 +221,7 @@ class Rounds:
                 nonce=secrets.token_urlsafe(12),
             )
             sealed = seal(state, self._sealer, limit=self._limits.request_state_bytes)
-        except (StateTooLarge, Unencodable) as exc:
+        except ValueError as exc:  # too large, no JSON, or without an end
             _log.error("%s cannot go on in another round: %s", serving.method, exc)
             reason = f"internal error in {serving.method}"
             return Failure(serving.id, ErrorCode.INTERNAL_ERROR, reason)
@@ -225,3 +235,16 @@ def _reaches(scope: trio.CancelScope) -> bool:
         return trio.current_effective_deadline() == -math.inf
     finally:
         scope.deadline = deadline  # before anybody could act on it
+
+
+def _is_of_a_thread() -> bool:
+    """Tell whether a thread asks that may be left behind: trio runs its calls as system tasks.
+
+    What it calls from there no cancellation of its request can reach, but an exception can.
+    """
+    task, root = trio.lowlevel.current_task(), trio.lowlevel.current_root_task()
+    assert root is not None  # noqa: S101 - trio runs
+    nursery = task.parent_nursery
+    while nursery is not None and nursery.parent_task is not root:
+        nursery = nursery.parent_task.parent_nursery
+    return nursery is not root.child_nurseries[-1]  # the last one is that of the main task

@@ -36,13 +36,15 @@ __all__ = ["Session"]
 _log: Final = logging.getLogger("mcp_trio.runtime")
 
 _INITIALIZED: Final = "notifications/initialized"
+#: What may be sent before the handshake, or in its place.
+_BEFORE: Final = frozenset({"ping", "server/discover"})
 
 
 class Session(Exchange):
     """One side of a session of the handshake era, from the first byte to the last.
 
     Args:
-        transport: the pipe; the session owns and closes it.
+        transport: the pipe; the session owns and closes it. Also an attribute.
         envelopes: serves the requests that carry an envelope, on a server that takes them.
         role, endpoint, limits, admission, tracer, label: as for `Exchange`.
     """
@@ -69,6 +71,7 @@ class Session(Exchange):
             label=label,
         )
         self.operating = False
+        self.transport: Final = transport
         self._transport = transport
         self._envelopes = envelopes
         self._lead = getattr(transport, "lead", None)
@@ -274,7 +277,7 @@ class Session(Exchange):
         """Hold a server's reverse call until ``initialized``; a client's until its handshake."""
         if method == "initialize":
             event = Event.INITIALIZE
-        elif method == "ping":
+        elif method in _BEFORE:
             event = Event.PING
         else:
             event = Event.REVERSE_REQUEST if self.role == "server" else Event.FORWARD_REQUEST
@@ -291,6 +294,11 @@ class Session(Exchange):
         self._step(Event.ANSWERED)
         self._step(Event.INITIALIZED)
         self._may_operate.set()
+
+    def opened_without_handshake(self, revision: Revision) -> None:
+        """The client's side goes on at *revision*, whose requests stand for themselves."""
+        self._step(Event.INITIALIZE)
+        self.opened(revision)
 
     # ------------------------------------------------------------ batches
 

@@ -67,16 +67,20 @@ _NOBODY: Final = Implementation(name="", version="")
 
 
 class EnvelopeFace:
-    """Serves enveloped requests (``mcp_trio.abc.EnvelopeEndpoint``)."""
+    """Serves enveloped requests (``mcp_trio.abc.EnvelopeEndpoint``).
 
-    #: Such requests even without an envelope, which is an error then.
-    methods: Final = frozenset({_DISCOVER})
+    Attributes:
+        methods: such requests even without an envelope, which is an error then: all of them
+            where there is no handshake that could have been forgotten instead.
+    """
 
     def __init__(
         self, server: Server, endpoint: ServerEndpoint, state_keys: Sequence[bytes]
     ) -> None:
         self._server = server
         self._endpoint = endpoint
+        every = {name for revision in server.envelope_revisions for name in revision.methods}
+        self.methods: Final = frozenset({_DISCOVER} if server.revisions else every)
         if not state_keys:
             _log.info(
                 "requestState is sealed with a random key: open rounds end with this process, "

@@ -16,6 +16,7 @@ import trio
 
 from mcp_trio.errors import ConnectFailed, HttpFailure, McpError, SessionLost
 from mcp_trio.wire.http_client_rules import read_session_id
+from mcp_trio.wire.http_routing import routing_headers
 from mcp_trio.wire.jsonrpc import (
     Failure,
     Flaw,
@@ -23,6 +24,7 @@ from mcp_trio.wire.jsonrpc import (
     Notification,
     Request,
     Result,
+    Unencodable,
     decode,
     encode,
     encode_batch,
@@ -145,6 +147,8 @@ class HttpClientTransport:
         self.session_id: str | None = None
         self.revision: Revision | None = None
         self.url = endpoint.url
+        #: By tool, the arguments that headers repeat.
+        self.annotations: dict[str, Any] = {}
         self.route: Final = HttpRoute(self)
         self.setup: Final = Setup()
         self._policy = on_session_lost
@@ -259,7 +263,10 @@ class HttpClientTransport:
         else:
             if request.method in self.setup.methods:
                 self.setup.note(request)
-            self.calls[request.id] = call = Call(self, request, encode(request))
+            call = Call(self, request, encode(request))
+            if self._enveloped:
+                call.routing = self._routing(request)
+            self.calls[request.id] = call
             if self._open:
                 self.start(call)
             else:
@@ -305,7 +312,10 @@ class HttpClientTransport:
         self._posting_bytes += len(body)
         method = message.method if type(message) is Notification else None
         if method == _CANCELLED:
-            self._begin(post)
+            if self._enveloped:  # the end of its connection says it (2026-07-28 § Cancellation)
+                self._posted(post, None)
+            else:
+                self._begin(post)
             id_: Any = (message.params or {}).get("requestId")
             call = self.calls.pop(id_, None)
             if call is not None:
@@ -367,6 +377,16 @@ class HttpClientTransport:
         version = result.get("protocolVersion")
         self.revision = REVISIONS.get(version) if isinstance(version, str) else None
         self.endpoint.forget_heads()
+
+    def speak(self, revision: Revision | None) -> None:
+        """Send requests by the rules of *revision*, which has no handshake; None: as before."""
+        self.revision = revision
+        self._open = revision is not None
+        self.endpoint.forget_heads()
+
+    @property
+    def _enveloped(self) -> bool:
+        return self.revision is not None and Feature.ENVELOPE in self.revision.features
 
     def _initialized(self, error: McpError | None) -> None:
         if error is not None:
@@ -537,6 +557,18 @@ class HttpClientTransport:
         """Return the head of *exchange*."""
         exchange.session_id = self.session_id
         return self.endpoint.head(exchange, self.revision, self.session_id)
+
+    def _routing(self, request: Request) -> bytes:
+        """Return the header lines that repeat what *request* says, for whoever routes by them."""
+        params = request.params or {}
+        annotated: Any = {}
+        if request.method == "tools/call":
+            annotated = self.annotations.get(str(params.get("name")), annotated)
+        try:
+            lines = routing_headers(request.method, params, annotated)
+        except ValueError as exc:
+            raise Unencodable("$.params", f"no header can repeat it: {exc}") from None
+        return "".join([f"{name}: {value}\r\n" for name, value in lines]).encode("ascii")
 
     def start_soon(self, fn: Callable[..., Awaitable[object]], *args: Any) -> None:
         """Run *fn* beside the connections, unless all is over."""

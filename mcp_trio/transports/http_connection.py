@@ -58,6 +58,7 @@ _log: Final = logging.getLogger("mcp_trio.transports")
 
 #: Bodies of refused requests up to this size are read, so that the connection can go on.
 _READ_ANYWAY: Final = 65_536
+_LISTEN: Final = "subscriptions/listen"
 #: RFC 9110 § 15.5.2: a 401 "MUST send a WWW-Authenticate header field".
 _CHALLENGE: Final[RawHeaders] = ((b"WWW-Authenticate", b"Bearer"),)
 
@@ -292,6 +293,10 @@ class Connection(ResponseWriter):
             return
         assert type(decision) is ServeEnveloped  # noqa: S101 - the third of three
         facts.agreement = decision.agreement
+        if server.draining and decision.message.method == _LISTEN:  # who listens has been sent home
+            refusal = refuse(503, "the server is stopping", headers=LATER, id_=decision.message.id)
+            await self.reject(refusal, facts)
+            return
         stream = EventStream(
             "0",
             "",
@@ -313,7 +318,7 @@ class Connection(ResponseWriter):
         finally:
             server.enveloped.discard(exchange)
             if not answering.moved:
-                self.stop_watching()
+                self.stop_watching(answering)
                 stream.detach(answering.reader)
 
     async def watch(self, answering: Answering) -> None:
@@ -323,21 +328,22 @@ class Connection(ResponseWriter):
         behind the request is no sign of life, and none of its end.
         """
         stream, exchange = self._stream, answering.exchange
-        if answering.stream.ended or exchange is None or self._watching is not None:
-            return  # answered
-        if not isinstance(stream, SocketBytes):
-            return
+        if answering.stream.ended or exchange is None or not isinstance(stream, SocketBytes):
+            return  # it is answered, or the connection is closed
         with trio.CancelScope() as self._watching:
             await trio.lowlevel.checkpoint_if_cancelled()
             if await stream.wait_gone():
                 self._keep = False
                 exchange.cancel_route(answering.stream)
 
-    def stop_watching(self) -> None:
-        """The connection is to be read again."""
+    def stop_watching(self, answering: Answering) -> None:
+        """The connection is to be read again, or closed: then who cannot be answered has left."""
         watching, self._watching = self._watching, None
         if watching is not None:
             watching.cancel(reason="the request is over")
+        exchange, answering.exchange = answering.exchange, None
+        if exchange is not None and not answering.stream.ended:
+            exchange.cancel_route(answering.stream)
 
     async def _serve_request(
         self, head: Head, facts: Facts, serve: http.Serve, session: HttpSession
@@ -415,14 +421,16 @@ class Connection(ResponseWriter):
     async def _serve_and_answer(
         self, session: Exchange, serve: http.Serve, answering: Answering
     ) -> None:
+        watch = None
+        if answering.exchange is not None:
+            watch = partial(self._server.watch, self, answering)
         if not self.serves_itself or type(serve.message) is not Request:
             session.deliver(serve.message, answering.stream)
+            if watch is not None:
+                watch()
         else:
             answering.reader.summon = partial(self._move, answering)
-            on_wait = None
-            if answering.exchange is not None:
-                on_wait = partial(self._server.watch, self, answering)
-            await session.serve(serve.message, answering.stream, on_wait)
+            await session.serve(serve.message, answering.stream, watch)
             if answering.moved:
                 return
             answering.reader.summon = None
@@ -445,7 +453,7 @@ class Connection(ResponseWriter):
         try:
             await self._answer(answering)
         finally:
-            self.stop_watching()
+            self.stop_watching(answering)
             answering.stream.detach(answering.reader)
             if session is not None:
                 self._server.sessions.end(session)

@@ -86,6 +86,7 @@ class Exchange(HttpRequest):
         session_id: what went with it.
         credentials: header lines of the auth hook.
         number: names it in traces.
+        routing: header lines that repeat what its body says.
     """
 
     __slots__ = (
@@ -95,6 +96,7 @@ class Exchange(HttpRequest):
         "hops",
         "number",
         "retries",
+        "routing",
         "session_id",
         "url",
     )
@@ -112,6 +114,7 @@ class Exchange(HttpRequest):
         self.hops = 0
         self.retries = 0
         self.number = 0
+        self.routing = b""
 
     @property
     def last_event_id(self) -> str | None:

@@ -101,8 +101,8 @@ class Endpoint:
             )
             if event_id is None:
                 self._remembered[key] = start
-        if exchange.credentials:
-            start += exchange.credentials
+        if exchange.routing or exchange.credentials:
+            start += exchange.routing + exchange.credentials
         if method == "POST":
             return b"%bContent-Length: %d\r\n\r\n" % (start, len(exchange.body))
         return start + b"\r\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import select
 import socket
 from typing import TYPE_CHECKING, Any, Final
 
@@ -74,9 +75,21 @@ class SocketBytes:
         return self._socket.recv(CHUNK)
 
     async def wait_gone(self) -> bool:
-        """Wait for the other side to close; false where bytes come instead. A checkpoint."""
+        """Wait for the other side to close, without reading. A checkpoint.
+
+        False where bytes come instead and the system cannot tell what is behind them.
+        """
         await trio.lowlevel.wait_readable(self._socket)
-        return self.peer_has_closed
+        if self.peer_has_closed:
+            return True
+        try:
+            ends = select.epoll()
+        except (AttributeError, OSError):  # the system has none, or no descriptor is left
+            return False
+        with ends:  # an end of input shows there, whatever is still unread
+            ends.register(self._socket, select.EPOLLRDHUP)
+            await trio.lowlevel.wait_readable(ends.fileno())
+        return True
 
     @property
     def peer_has_closed(self) -> bool:

@@ -116,11 +116,11 @@ def revision_of(envelope: Envelope, supported: Iterable[Revision]) -> Revision:
 def missing_capability(capability: str, reason: str) -> Refusal:
     """Return the refusal of a request that needs what its client cannot do.
 
-    *capability* is a dotted path. Source: 2026-07-28 basic § Missing Required Client
-    Capability, -32021.
+    *capability* is a dotted path; what follows ``extensions.`` is one name, dots and all.
+    Source: 2026-07-28 basic § Missing Required Client Capability, -32021.
     """
     required: dict[str, Any] = {}
     at = required
-    for name in capability.split("."):
+    for name in capability.split(".", 1 if capability.startswith("extensions.") else -1):
         at[name] = at = {}
     return Refusal(ErrorCode.MISSING_CLIENT_CAPABILITY, reason, {"requiredCapabilities": required})

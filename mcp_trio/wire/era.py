@@ -332,8 +332,10 @@ def _by_failure(
     if versions is None:
         # A recognised modern error must not lead to initialize, unless a list asks for it.
         return GiveUp(reason=f"the server refuses version {asked[-1]} and names no other")
-    contradicted = choose(versions, asked)
-    if contradicted is not None:  # and it could go on like that for ever
+    # One that names the version it has just refused is asked once more, since some refuse
+    # whatever comes first; it must not go on like that for ever.
+    contradicted = choose(versions, [each for each in asked if asked.count(each) > 1])
+    if contradicted is not None:
         return GiveUp(reason=f"the server refuses version {contradicted}, yet names it supported")
     chosen = choose(versions, willing)
     if chosen is None:
