@@ -728,6 +728,16 @@ def test_sizes_around_buffers_and_limits(size: int, piece: int) -> None:
         assert events == [event or line]
 
 
+def test_a_line_is_midway_until_its_line_feed() -> None:
+    parser = framer()
+    seen = []
+    for data in (b"", b"ab", b"c\nd", b"\n", b"x" * 9, b"\n"):
+        parser.receive(data)
+        seen.append(parser.midway)
+
+    assert seen == [False, True, True, False, True, False]
+
+
 LARGE_TEXT = "x" * 20_000
 
 
