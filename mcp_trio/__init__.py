@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from .runtime.answers import Accepted, Declined, Dismissed, Elicit, Sample
     from .runtime.context import Context
     from .server import Server, serve_http, serve_stdio, serve_stream, serve_transport
+    from .server.hints import CacheHint
 
 __version__ = "0.1.0"
 
@@ -85,12 +86,14 @@ _HOMES: Final = {
     "runtime.answers": ("Accepted", "Declined", "Dismissed", "Elicit", "Sample"),
     "runtime.context": ("Context",),
     "server": ("Server", "serve_http", "serve_stdio", "serve_stream", "serve_transport"),
+    "server.hints": ("CacheHint",),
 }
 _HOME_OF: Final = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
     "Accepted",
     "Busy",
+    "CacheHint",
     "CannotSuspend",
     "CapabilityMissing",
     "Client",

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     )
     from mcp_trio.wire.revisions import Revision
 
+    from .listening import Listening
     from .peer import ServerPeer
 
 __all__ = ["ClientSession"]
@@ -214,6 +215,36 @@ class ClientSession:
     async def unsubscribe(self, uri: str, *, deadline: Deadline | None = None) -> None:
         """Ask to hear of changes of a resource no longer. A checkpoint."""
         await self._ask("resources/unsubscribe", {"uri": uri}, deadline=deadline)
+
+    def listen(
+        self,
+        *,
+        tools: bool = False,
+        prompts: bool = False,
+        resources: bool = False,
+        uris: Sequence[str] = (),
+    ) -> AbstractAsyncContextManager[Listening]:
+        """Hear of changes on the server while a block runs, on every revision.
+
+        ::
+
+            async with session.listen(tools=True, uris=["weather://oslo/current"]) as listening:
+                async for change in listening: ...
+
+        *tools*, *prompts* and *resources* are the lists, *uris* single resources. The block
+        begins when the server has agreed; ``listening.honoured`` says to what. Handlers of the
+        client for such notifications are called as well. Nothing is replayed after a gap: list
+        again what matters when a new subscription begins. Source: 2026-07-28
+        basic/patterns/subscriptions, 2025-11-25 server/resources § Subscriptions.
+
+        Raises:
+            what all calls raise, where the server does not agree.
+        """
+        from .listening import listen  # noqa: PLC0415 - for those who listen
+
+        chosen = {"tools": tools, "prompts": prompts, "resources": resources}
+        kinds = tuple(kind for kind, wanted in chosen.items() if wanted)
+        return listen(self, self._peer, kinds, tuple(uris))
 
     async def get_prompt(
         self,

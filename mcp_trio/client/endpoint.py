@@ -173,6 +173,8 @@ class ClientEndpoint:
         if method == registry.TOOLS_CHANGED:
             peer.outputs.clear()  # until they are listed again nobody knows what holds
             peer.repeatable.clear()
+        for listening in peer.listening:
+            listening.hear(message)
         found = self._heard.get(method)
         if method == registry.ELICITATION_COMPLETE and not peer.forget_visit(
             params.get("elicitationId")

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         Tool,
     )
 
+    from .listening import Listening
     from .registry import Client
 
 __all__ = ["ServerPeer", "ToolOutput"]
@@ -53,6 +54,7 @@ class ServerPeer:
         repeatable: the tools that have been listed as read-only or idempotent, by name.
         permitted: the methods that the server is known to serve.
         on_progress: takes the progress of every call, where the client wants to hear it.
+        listening: who listens to what changes on the server.
         envelope: what each request carries, where there was no handshake.
         annotations: by tool, the arguments that headers repeat; None where there are no headers.
     """
@@ -72,6 +74,7 @@ class ServerPeer:
         self.repeatable: Final[set[str]] = set()
         self.permitted: Final[set[str]] = set()
         self.on_progress: Callable[[dict[str, Any]], None] | None = None
+        self.listening: Final[set[Listening]] = set()
         self.envelope: dict[str, Any] | None = None
         self.annotations: dict[str, Any] | None = None
         self._readers: dict[str, Callable[[Any], Any]] = {}

@@ -474,13 +474,15 @@ class Exchange:
         origin: Serving | None = None,
         on_progress: Callable[[dict[str, Any]], None] | None = None,
         deadline: Deadline | None = None,
+        on_open: Callable[[RequestId], None] | None = None,
     ) -> dict[str, Any]:
         """Send a request and wait for its result.
 
         With *origin* the call is a reverse call of that request: it goes to its route and
         ends with it. The request may also be one of another session: then this is the next
         link of a chain, and ends with it likewise. *on_progress* is called, synchronously,
-        with the params of each progress notification. A checkpoint. When the wait is cancelled
+        with the params of each progress notification, *on_open* with the request's id before
+        it is sent. A checkpoint. When the wait is cancelled
         the peer is told, without waiting for it, and a late answer is dropped.
 
         Raises:
@@ -511,6 +513,8 @@ class Exchange:
             raise
         if self.tracer is not None:
             self._trace_opened(call, origin)
+        if on_open is not None:
+            on_open(call.id)
         try:
             eager = len(self._table.outgoing) == 1
             call.ticket = self._send(Request(call.id, method, params), route, eager=eager)

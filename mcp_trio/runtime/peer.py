@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mcp_trio.codec import codec_for
 from mcp_trio.errors import CapabilityMissing
+from mcp_trio.wire.envelope import parts_of
 from mcp_trio.wire.revisions import Feature
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ class ClientPeer:
     def has(self, capability: str) -> bool:
         """Tell whether the client declared *capability*, a dotted path like ``sampling.tools``."""
         at: Any = self.raw_capabilities
-        for name in capability.split("."):
+        for name in parts_of(capability):
             at = at.get(name) if isinstance(at, dict) else None
             if at is None or at is False:
                 return False

@@ -71,10 +71,10 @@ class Rounds:
     """
 
     __slots__ = (
+        "_binding",
         "_dress",
         "_ledger",
         "_limits",
-        "_message",
         "_sealer",
         "_serving",
         "_steps",
@@ -89,7 +89,8 @@ class Rounds:
         dress: Callable[[dict[str, Any]], dict[str, Any]],
     ) -> None:
         self._serving = serving
-        self._message = message
+        # Now, of the request as it came: a handler may change its arguments before it asks.
+        self._binding = digest(message.method, message.params)
         self._sealer = sealer
         self._limits = limits
         self._dress = dress
@@ -113,10 +114,6 @@ class Rounds:
     def _principal(self) -> str | None:
         principal = self._serving.session.principal
         return None if principal is None else str(principal)
-
-    @property
-    def _binding(self) -> bytes:
-        return digest(self._message.method, self._message.params)
 
     def _restored(self, text: object) -> AnswerLedger:
         if text is None:

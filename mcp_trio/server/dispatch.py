@@ -98,7 +98,8 @@ class ServerEndpoint:
             # "SHOULD name the versions that it supports" (2026-07-28 basic/versioning)
             supported = [revision.version for revision in self._server.envelope_revisions]
             reason = f"there is no handshake here; supported is {', '.join(supported)}"
-            raise Refusal(ErrorCode.UNSUPPORTED_VERSION, reason, {"supported": supported})
+            data = {"supported": supported, "requested": str(params.get("protocolVersion"))}
+            raise Refusal(ErrorCode.UNSUPPORTED_VERSION, reason, data)
         asked = codec_for(LATEST_LEGACY.version).structure(params, InitializeRequestParams)
         revision = negotiate(asked.protocol_version, self._server.revisions)
         peer = ServerPeer(revision, asked.client_info, asked.capabilities, params["capabilities"])

@@ -27,6 +27,7 @@ __all__ = [
     "Envelope",
     "is_enveloped",
     "missing_capability",
+    "parts_of",
     "read_envelope",
     "revision_of",
 ]
@@ -113,14 +114,19 @@ def revision_of(envelope: Envelope, supported: Iterable[Revision]) -> Revision:
     )
 
 
+def parts_of(capability: str) -> list[str]:
+    """Return the names on a dotted path; behind ``extensions.`` there is one, dots and all."""
+    return capability.split(".", 1 if capability.startswith("extensions.") else -1)
+
+
 def missing_capability(capability: str, reason: str) -> Refusal:
     """Return the refusal of a request that needs what its client cannot do.
 
-    *capability* is a dotted path; what follows ``extensions.`` is one name, dots and all.
+    *capability* is a path as for `parts_of`.
     Source: 2026-07-28 basic § Missing Required Client Capability, -32021.
     """
     required: dict[str, Any] = {}
     at = required
-    for name in capability.split(".", 1 if capability.startswith("extensions.") else -1):
+    for name in parts_of(capability):
         at[name] = at = {}
     return Refusal(ErrorCode.MISSING_CLIENT_CAPABILITY, reason, {"requiredCapabilities": required})

@@ -306,9 +306,10 @@ def decide_post(
     if type(message) is Malformed:
         return reject_malformed(message)
     # `initialize` is legacy whatever the headers say, so its MCP-Protocol-Version is not read.
-    if type(message) is Request and message.method == "initialize" and post.session_id is None:
-        if not policy.revisions:
-            return _reject_handshake(message, policy)
+    opens = type(message) is Request and message.method == "initialize"
+    if type(message) is Request and opens and not policy.revisions:
+        return _reject_handshake(message, policy)
+    if type(message) is Request and opens and post.session_id is None:
         return OpenSession(request=message, accepts=post.accepts, keep=not policy.stateless)
     revision = _revision_of(post, session, policy)
     if type(revision) is Reject:
@@ -331,7 +332,8 @@ def _reject_handshake(message: Request, policy: HttpPolicy) -> Reject:
     """2026-07-28 basic/versioning: the refusal is a 400 and SHOULD name what is supported."""
     supported = [revision.version for revision in policy.envelopes]
     reason = f"there is no handshake here; supported is {', '.join(supported)}"
-    data = {"supported": supported}
+    requested = str((message.params or {}).get("protocolVersion"))
+    data = {"supported": supported, "requested": requested}
     error = Failure(message.id, ErrorCode.UNSUPPORTED_VERSION, reason, data)
     return Reject(status=400, error=error)
 
