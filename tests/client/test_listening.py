@@ -89,7 +89,9 @@ async def test_changes_are_heard_once_each_on_every_revision(version: str, *, ht
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-async def test_what_is_not_listened_to_is_not_heard(version: str) -> None:
+async def test_what_is_not_listened_to_is_not_heard(
+    version: str, autojump_clock: trio.testing.MockClock
+) -> None:
     async with (
         connected(a_server(), version, http=False) as session,
         session.listen(uris=[URI]) as listening,
@@ -102,7 +104,7 @@ async def test_what_is_not_listened_to_is_not_heard(version: str) -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-async def test_nothing_is_left_behind(version: str) -> None:
+async def test_nothing_is_left_behind(version: str, autojump_clock: trio.testing.MockClock) -> None:
     """Neither a request in flight nor a subscription, however the block is left."""
     server = a_server()
     async with connected(server, version, http=False) as session:

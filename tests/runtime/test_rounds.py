@@ -936,28 +936,36 @@ async def test_a_worker_thread_can_ask(kind: str, version: str) -> None:
 
 
 async def test_a_thread_that_was_left_behind_asks_nothing_more() -> None:
+    """Be it that the run of its handler has ended, or that it is still ending."""
     errors: list[str] = []
-    ended = trio.Event()
+    asked_twice, has_ended, ended = trio.Event(), trio.Event(), trio.Event()
 
-    def work(ctx: Context) -> str:
-        for message in ("a", "b"):
+    def in_thread(ctx: Context) -> None:
+        for message in ("a", "b", "c"):
             try:
                 trio.from_thread.run(ask, ctx, message)
             except (OriginSettled, CannotSuspend) as exc:
                 errors.append(type(exc).__name__)
+            if message == "b":
+                trio.from_thread.run_sync(asked_twice.set)
+                trio.from_thread.run(has_ended.wait)
         trio.from_thread.run_sync(ended.set)
-        return "default"
 
-    server = Server("s", revisions=[MODERN])
-    server.tool(name="do")(work)
-    async with plugged_in(server) as host:
-        questions = await round_of(host)
-        with trio.fail_after(10):
+    async def work(ctx: Context) -> None:
+        try:
+            await trio.to_thread.run_sync(in_thread, ctx, abandon_on_cancel=True)
+        finally:
+            with trio.CancelScope(shield=True):
+                await asked_twice.wait()
+
+    with trio.fail_after(10):
+        async with plugged_in(doing(work)) as host:
+            questions = await round_of(host)
+            has_ended.set()
             await ended.wait()
 
-        assert questions.messages == ["a"]
-        assert errors[0] == "OriginSettled"
-        assert len(errors) == 2
+    assert questions.messages == ["a"]
+    assert errors == ["OriginSettled", "CannotSuspend", "OriginSettled"]
 
 
 # ---------------------------------------------------------------- steps

@@ -178,7 +178,7 @@ async def test_one_subscription_watches_a_bounded_number_of_resources(
 ) -> None:
     uris = ["memo://1", "memo://2", "memo://3"]
     server = a_server(limits=Limits(subscribed=2))
-    async with plugged_in(server) as host:
+    async with plugged_in(server, patience=60) as host:
         params = enveloped({"notifications": {"resourceSubscriptions": uris}})
         error = await host.error("subscriptions/listen", params)
         assert error["code"] == ErrorCode.INVALID_PARAMS
@@ -262,6 +262,27 @@ async def test_a_change_while_others_are_being_told_is_told_as_well(
         add_resource(server)
 
         assert await told(host) == [(method, about(id_)) for method in KINDS.values()]
+
+
+async def test_a_change_is_told_at_whatever_moment_it_comes(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """In each pass of the scheduler around the one in which others are told."""
+    server = a_server(limits=Limits(debounce=0.25))
+    async with plugged_in(server) as host:
+        id_ = await listen(host, {"toolsListChanged": True, "resourceSubscriptions": ["memo://1"]})
+        await told(host)
+        for passes in range(8):
+            add_tool(server)
+            await trio.sleep(0.25)
+            for _ in range(passes):
+                await trio.lowlevel.checkpoint()
+            server.resource_updated("memo://1")
+
+            assert await told(host) == [
+                (KINDS["toolsListChanged"], about(id_)),
+                (UPDATED, about(id_, uri="memo://1")),
+            ]
 
 
 @pytest.mark.spec("SU-9", "SU-7")
@@ -426,8 +447,10 @@ async def test_what_has_not_been_told_is_told_before_the_end(
         id_ = await listen(host, ALL)
         await told(host)
         change_all(server)
+        before = trio.current_time()
         server.end_listening()
         await host.reply(id_)
+        assert trio.current_time() == before
 
         assert [method for method, _ in await told(host)] == [*KINDS.values()]
 

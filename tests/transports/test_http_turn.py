@@ -13,31 +13,17 @@ import trio.testing
 
 from mcp_trio import Client, ClientSession, Context, Deadline, Server, connect_http, serve_http
 from mcp_trio.errors import DeadlineExceeded, SessionClosed
-from mcp_trio.transports.turn import Turn
 from mcp_trio.types import Root
+from tests.transports.turns import taken
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from mcp_trio.transports.http_server import HttpServer
-    from mcp_trio.transports.turn import Waiting
+
+__all__ = ["taken"]  # a fixture
 
 WHO: ContextVar[str] = ContextVar("WHO", default="nobody")
-
-
-@pytest.fixture
-def taken(monkeypatch: pytest.MonkeyPatch) -> list[bytes | None]:
-    """What callers have read for themselves."""
-    reads: list[bytes | None] = []
-    take = Turn.take
-
-    async def watched(self: Turn, call: Waiting) -> bytes | None:
-        reads.append(None)
-        reads[-1] = await take(self, call)
-        return reads[-1]
-
-    monkeypatch.setattr(Turn, "take", watched)
-    return reads
 
 
 class Held(Server):

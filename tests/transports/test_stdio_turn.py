@@ -15,16 +15,17 @@ from hypothesis import strategies as st
 from mcp_trio import Client, Deadline, connect_stdio
 from mcp_trio.errors import DeadlineExceeded, SessionClosed, SessionLost
 from mcp_trio.limits import Limits
-from mcp_trio.transports.turn import Turn
 from mcp_trio.types import Root
 from tests.transports.children.launch import HERE, plain
+from tests.transports.turns import taken
 
 if TYPE_CHECKING:
     from mcp_trio import ClientSession
-    from mcp_trio.transports.turn import Waiting
 
 SCRIPT = (HERE / "scripted.py").read_text()
 HARMLESS = ("plain", "noise", "halves", "company", "stray", "ask")
+__all__ = ["taken"]  # a fixture
+
 WHO: ContextVar[str] = ContextVar("WHO", default="nobody")
 
 
@@ -36,25 +37,6 @@ def client(**limits: Any) -> Client:
 async def text_of(session: ClientSession, how: str, **options: Any) -> str:
     result = await session.call_tool(how, {}, **options)
     return str(result.content[0].text)  # type: ignore[union-attr]  # text is all it says
-
-
-@pytest.fixture
-def taken(monkeypatch: pytest.MonkeyPatch) -> list[bytes | None]:
-    """What callers have read for themselves."""
-    return watch_turns(monkeypatch)
-
-
-def watch_turns(monkeypatch: pytest.MonkeyPatch) -> list[bytes | None]:
-    reads: list[bytes | None] = []
-    take = Turn.take
-
-    async def watched(self: Turn, call: Waiting) -> bytes | None:
-        reads.append(None)
-        reads[-1] = await take(self, call)
-        return reads[-1]
-
-    monkeypatch.setattr(Turn, "take", watched)
-    return reads
 
 
 async def lead(session: ClientSession, taken: list[bytes | None]) -> None:
