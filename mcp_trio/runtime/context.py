@@ -222,7 +222,7 @@ class Context(HandlerContext, Generic[S]):
         InvalidResult: the answer does not fit its schema.
     """
 
-    __slots__ = ("lifespan", "peer", "principal")
+    __slots__ = ("_steps", "_values", "lifespan", "peer", "principal")
 
     def __init__(
         self,
@@ -234,7 +234,9 @@ class Context(HandlerContext, Generic[S]):
         super().__init__(serving, params)
         self.peer: Final = peer
         self.lifespan: Final = lifespan
-        self.principal: Any = None
+        self.principal: Any = serving.session.principal
+        self._steps: dict[str, trio.Event] = {}
+        self._values: dict[str, Any] = {}
 
     @property
     def session(self) -> Exchange:
@@ -248,16 +250,22 @@ class Context(HandlerContext, Generic[S]):
 
         *key* names the question where questions travel in results (`elicit`).
         """
+        outgoing = self.serving.session.outgoing
+        if outgoing is not None:
+            result: dict[str, Any] = await outgoing(self, method, params, key)
+            return result
+        return await self.send(method, params, key)
+
+    async def send(
+        self, method: str, params: dict[str, Any] | None, key: str | None
+    ) -> dict[str, Any]:
+        """Do what `call` does, behind the middleware. A checkpoint."""
         if self.serving.rounds is not None:
             answer: dict[str, Any] = await self.serving.rounds.ask(method, params, key)
             return answer
         if not self.peer.has_feature(Feature.REVERSE_REQUESTS):
             await trio.lowlevel.checkpoint()
             raise NoReverseRoute(f"{self.method} can ask its client nothing")
-        outgoing = self.serving.session.outgoing
-        if outgoing is not None:
-            result: dict[str, Any] = await outgoing(self, method, params)
-            return result
         return await self.serving.session.call(method, params, origin=self.serving)
 
     # ------------------------------------------------------------ elicitation
@@ -409,10 +417,20 @@ class Context(HandlerContext, Generic[S]):
         For what must not be repeated: a payment, a random number, the time of day. There,
         what it returns has to be JSON, and comes back as JSON in the later runs.
         """
-        if self.serving.rounds is None:
-            return await fn()
-        value: T = await self.serving.rounds.once(key, fn)
-        return value
+        if self.serving.rounds is not None:
+            value: T = await self.serving.rounds.once(key, fn)
+            return value
+        while key in self._steps and not self._steps[key].is_set():
+            await self._steps[key].wait()  # another task of the handler is at it
+        if key in self._values:
+            found: T = self._values[key]
+            return found
+        done = self._steps[key] = trio.Event()
+        try:
+            self._values[key] = made = await fn()
+        finally:
+            done.set()
+        return made
 
     # ------------------------------------------------------------ logging
 

@@ -179,7 +179,7 @@ class Exchange:
     def enclose(self) -> Iterator[None]:
         """A scope that the end of the session cancels, for work in somebody else's nursery."""
         with trio.CancelScope() as scope:
-            if self._error is not None:
+            if self.error is not None:
                 scope.cancel(reason="the session has ended")
             self._enclosed.add(scope)
             try:
@@ -268,7 +268,7 @@ class Exchange:
             self._refuse(message, route, ErrorCode.INVALID_REQUEST, "this id is in flight already")
             return None
         if (
-            self._error is not None
+            self.error is not None
             or self._handlers is None
             or len(incoming) >= self.limits.in_flight
             or not self._admission.enter()
@@ -350,13 +350,14 @@ class Exchange:
 
     def _reply(self, answer: Result | Failure, route: Route) -> None:
         """Queue an answer that the reader itself owes; a peer that never reads them is cut off."""
+        home = self._parent or self  # replies are counted for the whole pipe
         if route.full:
-            self._reader_replies += 1
-            if self._reader_replies > self.limits.reader_replies:
-                self._cut_off("the peer sends without reading the answers")
+            home._reader_replies += 1  # noqa: SLF001 - the same class
+            if home._reader_replies > self.limits.reader_replies:  # noqa: SLF001 - as above
+                home._cut_off("the peer sends without reading the answers")  # noqa: SLF001 - as above
                 return
         else:
-            self._reader_replies = 0
+            home._reader_replies = 0  # noqa: SLF001 - as above
         self._send(answer, route, eager=True)
 
     def _cut_off(self, reason: str) -> None:

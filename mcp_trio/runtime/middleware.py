@@ -27,6 +27,8 @@ class OutgoingRequest:
 
     method: str
     params: dict[str, Any] | None = None
+    #: Of a question, where it travels in a result; see `Context.elicit`.
+    key: str | None = None
 
 
 def compose(middleware: Sequence[Callable[..., Awaitable[Any]]], innermost: Handler) -> Handler:

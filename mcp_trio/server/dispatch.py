@@ -103,14 +103,14 @@ class ServerEndpoint:
         asked = codec_for(LATEST_LEGACY.version).structure(params, InitializeRequestParams)
         revision = negotiate(asked.protocol_version, self._server.revisions)
         peer = ServerPeer(revision, asked.client_info, asked.capabilities, params["capabilities"])
-        self._take_on(session, peer)
+        self.take_on(session, peer)
         return self._opening(revision).result
 
     def admit(self, exchange: Exchange, revision: Revision) -> None:
         """Serve *exchange* without a handshake: its client is nobody, and can do nothing."""
         nobody = Implementation(name="", version="")
         peer = ServerPeer(revision, nobody, ClientCapabilities(), {})
-        self._take_on(exchange, peer)
+        self.take_on(exchange, peer)
 
     def _opening(self, revision: Revision) -> _Opening:
         """Return what every session at *revision* begins with, made once."""
@@ -128,7 +128,7 @@ class ServerEndpoint:
             self._openings[revision] = found
         return found
 
-    def equip(self, peer: ServerPeer) -> None:
+    def _equip(self, peer: ServerPeer) -> None:
         """Give *peer* the methods that there are for it."""
         peer.methods = self._opening(peer.revision).methods
         peer.read_call = peer.codec.structurer(CallToolRequestParams)
@@ -138,8 +138,9 @@ class ServerEndpoint:
         found: JsonObject = self._opening(revision).result["capabilities"]
         return found
 
-    def _take_on(self, exchange: Exchange, peer: ServerPeer) -> None:
-        self.equip(peer)
+    def take_on(self, exchange: Exchange, peer: ServerPeer) -> None:
+        """Serve *peer* on *exchange*."""
+        self._equip(peer)
         exchange.revision = peer.revision
         exchange.state = peer
         if self._outgoing is not None:
@@ -227,9 +228,11 @@ class ServerEndpoint:
 
             session.start_soon(run_keep_alive, session, self._server.keep_alive)
 
-    async def _call_out(self, ctx: Context[Any], method: str, params: JsonObject | None) -> Any:
+    async def _call_out(
+        self, ctx: Context[Any], method: str, params: JsonObject | None, key: str | None
+    ) -> Any:
         assert self._outgoing is not None  # noqa: S101 - set on the session only where it is
-        return await self._outgoing(ctx, OutgoingRequest(method, params))
+        return await self._outgoing(ctx, OutgoingRequest(method, params, key))
 
     # ------------------------------------------------------------ tools
 
@@ -361,7 +364,7 @@ class ServerEndpoint:
 
 
 async def _send(ctx: Context[Any], call: OutgoingRequest) -> JsonObject:
-    return await ctx.serving.session.call(call.method, call.params, origin=ctx.serving)
+    return await ctx.send(call.method, call.params, call.key)
 
 
 async def _refresh_roots(session: Session) -> None:

@@ -108,7 +108,7 @@ class EnvelopeFace:
         revision = revision_of(envelope, self._server.envelope_revisions)
         peer = self._peer(revision, envelope)
         exchange = serving.session
-        exchange.revision, exchange.state = revision, peer
+        self._endpoint.take_on(exchange, peer)
         if message.method == _DISCOVER:
             return self._complete(_DISCOVER, revision, self._discovered(revision))
         if message.method == _LISTEN:
@@ -131,7 +131,6 @@ class EnvelopeFace:
         capabilities, info = self._introduced(revision, envelope)
         peer = ServerPeer(revision, info, capabilities, dict(envelope.capabilities))
         peer.log_level = envelope.log_level
-        self._endpoint.equip(peer)
         return peer
 
     def _introduced(

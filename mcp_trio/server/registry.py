@@ -64,7 +64,7 @@ class Server:
         revisions: the versions to speak; all that open with ``initialize`` by default. Those
             whose requests carry an envelope are served beside them, on the same endpoint.
         state_keys: what seals the state of calls that ask questions in several rounds, the
-            newest key first, at least 32 bytes each; all of them open. A random one by
+            newest key first, at least 16 bytes each; all of them open. A random one by
             default, which no other process has and no restart survives.
         cache_hints: how long the results of a method may be kept, by method; not at all by
             default.

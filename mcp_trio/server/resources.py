@@ -95,7 +95,8 @@ class TemplateResource:
 
 
 def _read_result(ctx: Context[Any], value: Any, uri: str, mime_type: str | None) -> dict[str, Any]:
-    if isinstance(value, ReadResourceResult):
+    whole = isinstance(value, ReadResourceResult)
+    if whole:
         result = value
     else:
         parts = value if isinstance(value, list | tuple) else (value,)
@@ -105,6 +106,9 @@ def _read_result(ctx: Context[Any], value: Any, uri: str, mime_type: str | None)
             contents=tuple(_contents(part, uri, mime_type) for part in parts)
         )
     raw: dict[str, Any] = ctx.peer.codec.unstructure(result)
+    if not whole:  # then how long it holds is for the server to say
+        raw.pop("ttlMs", None)
+        raw.pop("cacheScope", None)
     return raw
 
 

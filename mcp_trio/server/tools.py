@@ -68,6 +68,17 @@ def warn_of_name(name: str, *, stacklevel: int) -> None:
         )
 
 
+def _missing_capability(exc: BaseException) -> CapabilityMissing | None:
+    """Return what a handler needs of its client and does not get; the first of several."""
+    if isinstance(exc, CapabilityMissing):
+        return exc
+    for inner in exc.exceptions if isinstance(exc, BaseExceptionGroup) else ():
+        found = _missing_capability(inner)
+        if found is not None:
+            return found
+    return None
+
+
 def failed(text: str) -> JsonObject:
     """Return the raw result that says a tool failed."""
     return {"content": [{"type": "text", "text": text}], "isError": True}
@@ -117,12 +128,11 @@ class _AnyTool(ABC):
             return self._result(ctx, await self._run(ctx, bound))
         except Refusal:
             raise
-        except CapabilityMissing as exc:
+        except (Exception, SystemExit) as exc:
+            missing = _missing_capability(exc)
             # 2026-07-28 basic § Missing Required Client Capability: an error of its own, -32021
-            if ctx.peer.has_feature(Feature.ENVELOPE):
-                raise
-            return self._failed(exc)
-        except (Exception, SystemExit) as exc:  # noqa: BLE001 - a tool's fault is its result
+            if missing is not None and ctx.peer.has_feature(Feature.ENVELOPE):
+                raise missing from exc
             return self._failed(exc)
 
     def _failed(self, exc: BaseException) -> JsonObject:

@@ -388,6 +388,7 @@ class Connection(ResponseWriter):
         inner = server.factory.open_session(
             transport, tracer=server.tracer, label=session_id[:8] or "stateless"
         )
+        inner.principal = principal
         session = HttpSession(session_id, inner, transport, principal, server.sessions.now)
         stream = transport.open_stream(deaf=not opening.accepts.sse)
         if opening.keep:

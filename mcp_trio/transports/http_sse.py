@@ -98,6 +98,7 @@ async def serve_pair_stream(
     session_id = secrets.token_hex(20)
     transport = PairTransport(session_id, server.limits, server)
     inner = server.factory.open_session(transport, tracer=server.tracer, label=session_id[:8])
+    inner.principal = principal
     session = HttpSession(session_id, inner, transport, principal, server.sessions.now)
     reader = Reader()
     reader.vital = True

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -23,9 +23,18 @@ from tests.interop.features import RESUMED, SEEN
 from tests.interop.processes import run_program
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator, Sequence
 
-__all__ = ["CLIENTS", "TRANSPORTS", "ClientPeer", "Report", "begin", "report_of"]
+__all__ = [
+    "CLIENTS",
+    "TRANSPORTS",
+    "ClientPeer",
+    "Report",
+    "begin",
+    "report_of",
+    "run_client",
+    "serve",
+]
 
 #: By feature: how it is done, and what came of it or why it is not.
 Report: TypeAlias = "dict[str, dict[str, Any]]"
@@ -88,32 +97,49 @@ def _asked(client: str, transport: str) -> Future[Report]:
 
 
 def _survey(name: str, transport: str) -> Report:
-    client = CLIENTS[name]
+    if transport == "stdio":
+        return run_client(CLIENTS[name], _OUR_SERVER)
+    resumable = transport == "HTTP, resumable"
+    command = [*_OUR_SERVER, "--http-resumable" if resumable else "--http"]
+    with serve(command) as url:
+        return run_client(CLIENTS[name], (url, "resumable") if resumable else (url,))
+
+
+def run_client(client: ClientPeer, target: Iterable[str]) -> Report:
+    """Return what *client* reports of *target*: a URL, or the command of a server.
+
+    Raises:
+        RuntimeError: it did not come to an end, or not to a good one.
+    """
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         command = install.ensure(client.install).command(client.program, folder)
-        target = _OUR_SERVER if transport == "stdio" else _serve(transport, folder, stack)
         process = stack.enter_context(run_program([*command, *client.args, *target]))
         try:
             out, err = process.communicate(timeout=_PATIENCE)
         except subprocess.TimeoutExpired:
-            raise RuntimeError(f"{name} has not ended within {_PATIENCE} s") from None
+            raise RuntimeError(f"{client.title} has not ended within {_PATIENCE} s") from None
     if process.returncode:
-        raise RuntimeError(f"{name} ended with {process.returncode}:\n{err.decode()[-4000:]}")
+        end = err.decode()[-4000:]
+        raise RuntimeError(f"{client.title} ended with {process.returncode}:\n{end}")
     report: Report = json.loads(out)
     return report
 
 
-def _serve(transport: str, folder: Path, stack: ExitStack) -> tuple[str, ...]:
-    """Serve over HTTP until *stack* unwinds, and return what a client must know."""
-    resumable = transport == "HTTP, resumable"
-    command = [*_OUR_SERVER, "--http-resumable" if resumable else "--http"]
-    errors = stack.enter_context((folder / "stderr").open("wb+"))
-    server = stack.enter_context(run_program(command, err=errors))
-    assert server.stdout is not None
-    select.select([server.stdout], [], [], _START)
-    url = server.stdout.readline().decode().strip()
-    if not url:
-        errors.seek(0)
-        raise RuntimeError(f"our server does not run:\n{errors.read().decode()[-4000:]}")
-    return (url, "resumable") if resumable else (url,)
+@contextmanager
+def serve(command: Sequence[str]) -> Iterator[str]:
+    """Run *command*, a server of ours over HTTP, in the block, which is given its URL.
+
+    Raises:
+        RuntimeError: it does not run.
+    """
+    with ExitStack() as stack:
+        errors = stack.enter_context(tempfile.TemporaryFile())
+        server = stack.enter_context(run_program(command, err=errors))
+        assert server.stdout is not None
+        select.select([server.stdout], [], [], _START)
+        url = server.stdout.readline().decode().strip()
+        if not url:
+            errors.seek(0)
+            raise RuntimeError(f"our server does not run:\n{errors.read().decode()[-4000:]}")
+        yield url

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 HOT = {"HandlerContext.progress"}
 
 #: Run by the engine, or no more than what they are given to run.
-EXEMPT = {"Context.once", "Session.answer", "Session.run"}
+EXEMPT = {"Context.once", "Context.send", "Session.answer", "Session.run"}
 
 #: Shown to be checkpoints below.
 SHOWN = {

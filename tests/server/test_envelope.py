@@ -311,19 +311,7 @@ async def test_every_result_says_what_it_is_and_whose(method: str) -> None:
 
 
 @pytest.mark.spec("CA-1")
-@pytest.mark.parametrize(
-    "method",
-    [
-        pytest.param(
-            method,
-            marks=pytest.mark.xfail(
-                method == "resources/read",
-                reason="what a function returns is given the hints 0 and private of its type",
-            ),
-        )
-        for method in CACHEABLE
-    ],
-)
+@pytest.mark.parametrize("method", CACHEABLE)
 async def test_a_server_says_for_each_method_how_long_its_results_hold(method: str) -> None:
     server = a_server(cache_hints={method: CacheHint(ttl_ms=60_000, scope="public")})
     async with plugged_in(server) as host:
