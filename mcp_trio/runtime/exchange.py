@@ -402,8 +402,10 @@ class Exchange:
         """End a forward call: first the reverse calls it still has open, then its answer."""
         verdict, abandoned = self._table.settle(serving)
         self._admission.leave()
-        if serving.rounds is not None and verdict is Verdict.ANSWER:
-            answer = serving.rounds.conclude(answer)
+        if serving.rounds is not None:
+            if verdict is Verdict.ANSWER:
+                answer = serving.rounds.conclude(answer)
+            serving.rounds.end()
         if abandoned:
             self._end_calls(abandoned, serving)
         incoming = self._table.incoming

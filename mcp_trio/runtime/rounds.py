@@ -16,6 +16,7 @@ import secrets
 import time
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
 import trio
 
 from mcp_trio.errors import (
@@ -71,10 +72,12 @@ class Rounds:
     """
 
     __slots__ = (
-        "_binding",
         "_dress",
         "_ledger",
         "_limits",
+        "_method",
+        "_params",
+        "_principal",
         "_sealer",
         "_serving",
         "_steps",
@@ -88,9 +91,12 @@ class Rounds:
         limits: Limits,
         dress: Callable[[dict[str, Any]], dict[str, Any]],
     ) -> None:
-        self._serving = serving
-        # Now, of the request as it came: a handler may change its arguments before it asks.
-        self._binding = digest(message.method, message.params)
+        self._serving: Serving | None = serving  # until it ends
+        self._method = message.method
+        principal = serving.session.principal
+        self._principal = None if principal is None else str(principal)
+        # A copy of the request as it came: a handler may change its arguments before it asks.
+        self._params = msgspec.json.encode(message.params)
         self._sealer = sealer
         self._limits = limits
         self._dress = dress
@@ -105,15 +111,14 @@ class Rounds:
                 raise InvalidMessage("$.inputResponses", "an object") from None
 
     @property
+    def _binding(self) -> bytes:
+        return digest(self._method, msgspec.json.decode(self._params))
+
+    @property
     def _known(self) -> AnswerLedger:
         if self._ledger is None:
             self._ledger = AnswerLedger()
         return self._ledger
-
-    @property
-    def _principal(self) -> str | None:
-        principal = self._serving.session.principal
-        return None if principal is None else str(principal)
 
     def _restored(self, text: object) -> AnswerLedger:
         if text is None:
@@ -131,7 +136,7 @@ class Rounds:
             )
             return AnswerLedger.from_payload(state.payload)
         except (BadState, ValueError) as exc:
-            _log.warning("a requestState for %s is refused: %s", self._serving.method, exc)
+            _log.warning("a requestState for %s is refused: %s", self._method, exc)
             raise Refusal(ErrorCode.INVALID_PARAMS, BadState.public) from None
 
     # ------------------------------------------------------------ the handler's side
@@ -154,8 +159,8 @@ class Rounds:
         """
         await trio.lowlevel.checkpoint()
         serving = self._serving
-        if serving.stage is not Stage.SERVING:
-            raise OriginSettled(f"{serving.method} {serving.id!r} has ended; {method} is not asked")
+        if serving is None or serving.stage is not Stage.SERVING:
+            raise OriginSettled(f"the request has ended; {method} is not asked")
         if method not in QUESTION_METHODS:
             raise NoReverseRoute(f"{method} is nothing that {serving.method} can ask its client")
         others = self._known.open
@@ -201,7 +206,7 @@ class Rounds:
     def conclude(self, answer: Result | Failure | None) -> Result | Failure | None:
         """Return what the request is answered with: the open questions before anything else."""
         ledger, serving = self._ledger, self._serving
-        if ledger is None or not ledger.open:
+        if ledger is None or not ledger.open or serving is None:
             return answer
         if type(answer) is Result:
             _log.warning(
@@ -223,6 +228,10 @@ class Rounds:
             reason = f"internal error in {serving.method}"
             return Failure(serving.id, ErrorCode.INTERNAL_ERROR, reason)
         return Result(serving.id, self._dress(input_required(ledger, sealed)))
+
+    def end(self) -> None:
+        """The request is settled; what it held is let go of at once, without a collector."""
+        self._serving = None
 
 
 def _reaches(scope: trio.CancelScope) -> bool:
