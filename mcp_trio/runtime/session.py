@@ -72,7 +72,6 @@ class Session(Exchange):
         )
         self.operating = False
         self.transport: Final = transport
-        self._transport = transport
         self._envelopes = envelopes
         self._lead = getattr(transport, "lead", None)
         self._lifecycle = HandshakeLifecycle()
@@ -94,7 +93,7 @@ class Session(Exchange):
         the log. A checkpoint; after Cancelled nothing of the session is left.
         """
         try:
-            write = self._transport.run_writer
+            write = self.transport.run_writer
             if write is None:
                 await self._run_handlers(task_status)
             else:
@@ -106,7 +105,7 @@ class Session(Exchange):
                     finally:
                         writing.cancel()
         finally:
-            await self._transport.aclose()
+            await self.transport.aclose()
             self._trace("session.closed", {"reason": str(self._error)})
             self._ended.set()
 
@@ -114,7 +113,7 @@ class Session(Exchange):
         """Serve until there is nothing more to read, then let the writer drain."""
         try:
             async with trio.open_nursery() as self._handlers:
-                self._trace("session.opened", {"transport": type(self._transport).__name__})
+                self._trace("session.opened", {"transport": type(self.transport).__name__})
                 task_status.started(self)
                 try:
                     await self._read()
@@ -125,13 +124,13 @@ class Session(Exchange):
                 if self._table.incoming:  # served in tasks of others, which unwind
                     await self._wait_idle()
                 shield.deadline = trio.current_time() + self.limits.drain
-                await self._transport.drain()
+                await self.transport.drain()
 
     async def _read(self) -> None:
         """Read until there is nothing more to come, then give requests their grace."""
         try:
             with self._reading:
-                await self._transport.run_reader(self.deliver)
+                await self.transport.run_reader(self.deliver)
                 self.lose(SessionLost("the peer closed the connection"))
         except SessionLost as exc:
             self.lose(exc)

@@ -495,7 +495,7 @@ async def test_connections_that_nobody_needs_are_closed(monkeypatch: pytest.Monk
     """Idle for too long, or with an answered stream that does not end."""
     client = Client("c", version="1", limits=Limits(drain=0.01))
     async with raw_session(client=client) as (session, server), trio.open_nursery() as nursery:
-        pool: Any = session.session._transport._pool  # type: ignore[attr-defined]  # of this transport
+        pool: Any = session.session.transport._pool  # type: ignore[attr-defined]  # of this transport
         call = Outcome(nursery, lambda: session.call_tool("t"))
         request = await server.next("tools/call")
         await request.stream_begins()
@@ -545,7 +545,7 @@ async def test_a_notification_that_is_never_answered_holds_nothing_up_for_ever()
         await session.notify("notifications/y")
         await server.next("notifications/x")
         await trio.sleep(0.02)
-        session.session._transport._give_up_late_messages()  # type: ignore[attr-defined]  # as above
+        session.session.transport._give_up_late_messages()  # type: ignore[attr-defined]  # as above
         await (await server.next("notifications/y")).accept()
 
 

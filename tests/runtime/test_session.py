@@ -491,7 +491,7 @@ async def test_a_pipe_that_breaks_settles_every_waiter(nursery: trio.Nursery) ->
         calls = [Outcome(nursery, lambda: session.call("x", {"t": "x" * 200})) for _ in range(3)]
         await trio.testing.wait_all_tasks_blocked()
         # The read side stays open: it is the writer that notices.
-        session_stream = session._transport._stream  # type: ignore[attr-defined]  # a pipe
+        session_stream = session.transport._stream  # type: ignore[attr-defined]  # a pipe
         session_stream._out.closed = True
         session_stream._out.lot.unpark_all()
         for call in calls:
