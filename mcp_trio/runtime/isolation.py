@@ -39,6 +39,8 @@ def _step(
         except StopIteration as stop:
             result: T = stop.value
             return result
+        finally:
+            value = None  # an exception whose traceback holds this frame, else
         if on_wait is not None:
             on_wait()
             on_wait = None

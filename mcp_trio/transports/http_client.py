@@ -308,23 +308,28 @@ class HttpClientTransport:
         body = encode_batch(message) if type(message) is list else encode(message)
         if dropped or (self._unsent is None and self._pool.nursery is None):
             return
+        method = message.method if type(message) is Notification else None
+        if method == _CANCELLED and self._enveloped:
+            # The end of its connection says it (2026-07-28 basic/transports § Cancellation).
+            self._give_up(message)
+            return
         post = Message(self, message, body, self._posted)
         self._posting_bytes += len(body)
-        method = message.method if type(message) is Notification else None
         if method == _CANCELLED:
-            if self._enveloped:  # the end of its connection says it (2026-07-28 § Cancellation)
-                self._posted(post, None)
-            else:
-                self._begin(post)
-            id_: Any = (message.params or {}).get("requestId")
-            call = self.calls.pop(id_, None)
-            if call is not None:
-                call.give_up()
+            self._begin(post)
+            self._give_up(message)
         elif method == _INITIALIZED or (method is None and not self._lane and not self._in_lane):
             self._begin(post)
         else:
             self._lane.append(post)
             self._advance()
+
+    def _give_up(self, cancellation: Notification) -> None:
+        """Close the connection of the call that *cancellation* names."""
+        id_: Any = (cancellation.params or {}).get("requestId")
+        call = self.calls.pop(id_, None)
+        if call is not None:
+            call.give_up()
 
     def _begin(self, post: Message) -> None:
         self._posting[post] = None
