@@ -8,7 +8,6 @@ then the session is closed within the bounds of ``Client.limits``.
 
 from __future__ import annotations
 
-import math
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -120,7 +119,9 @@ async def connect_stdio(
 
     *env* comes on top of our environment, or with ``inherit_env=False`` in its place. Leaving
     closes the child's stdin, waits, and ends the child and all it started, by force if need
-    be (2025-11-25 basic/lifecycle § Shutdown). A checkpoint; after Cancelled there is no child.
+    be (2025-11-25 basic/lifecycle § Shutdown). A client that speaks revisions without a
+    handshake asks first what the server speaks; one that ends on that is started again, and
+    not asked. A checkpoint; after Cancelled there is no child.
 
     Raises:
         ConnectFailed: it could not be started, or the handshake failed; with the exit code
@@ -315,9 +316,7 @@ async def _initialize(
         "capabilities": codec.unstructure(client.capabilities()),
         "clientInfo": codec.unstructure(client.implementation()),
     }
-    patience = (
-        math.inf if client.deadline is None else min(client.deadline.idle, client.deadline.cap)
-    )
+    patience = client.patience
     with trio.move_on_after(patience):
         try:
             return await session.call("initialize", params)

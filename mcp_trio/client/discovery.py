@@ -8,8 +8,7 @@ Source: 2026-07-28 server/discover, basic/versioning § Backward Compatibility.
 
 from __future__ import annotations
 
-import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import trio
 
@@ -19,7 +18,9 @@ from mcp_trio.errors import (
     HttpFailure,
     InvalidMessage,
     McpError,
+    OutcomeUnknown,
     PeerError,
+    ProtocolViolation,
     SessionLost,
 )
 from mcp_trio.types import DiscoverResult, Implementation
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
 
 __all__ = ["EndedByProbe", "discover", "envelope_of"]
 
-_DISCOVER = "server/discover"
+_DISCOVER: Final = "server/discover"
 
 
 class EndedByProbe(McpError):
@@ -70,9 +71,9 @@ async def discover(
 ) -> bool:
     """Find out what the server speaks; true where the session is open without a handshake.
 
-    False where the server wants ``initialize``. Silence is no answer for longer than
-    ``client.limits.probe_time`` on a pipe; over HTTP it is waited for like any answer.
-    A checkpoint.
+    False where the server wants ``initialize``. On a pipe, silence for
+    ``client.limits.probe_time`` is taken for that; over HTTP it is waited for like any answer,
+    at most for the client's deadline. A checkpoint.
 
     Raises:
         ConnectFailed: made by *failed*; nothing in common, or no way to know.
@@ -81,7 +82,10 @@ async def discover(
     willing = (*reversed(client.envelope_revisions), *reversed(client.revisions))
     asked = [client.envelope_revisions[-1]]
     while True:
-        decision, raw = await _probe(client, session, willing, asked, over_http=over_http)
+        try:
+            decision, raw = await _probe(client, session, willing, asked, over_http=over_http)
+        except (ProtocolViolation, OutcomeUnknown) as exc:  # no answer of any era
+            raise failed(f"the server did not answer {_DISCOVER}: {exc}") from exc
         kind = type(decision)
         if kind is era.Retry:
             asked.append(decision.revision)  # type: ignore[union-attr]  # by its class
@@ -113,7 +117,8 @@ async def _probe(
     raw: dict[str, Any] | None = None
     silent = era.NoAnswer.SILENCE
     status: int | None = None
-    with trio.move_on_after(math.inf if over_http else client.limits.probe_time):  # noqa: ASYNC912 - the call is one
+    patience = client.patience if over_http else min(client.patience, client.limits.probe_time)
+    with trio.move_on_after(patience):  # noqa: ASYNC912 - the call is one
         try:
             raw = await session.call(_DISCOVER, {"_meta": envelope_of(client, revision)})
             answer, status = Result(0, raw), 200

@@ -22,6 +22,7 @@ from .registry import PROMPTS_CHANGED, RESOURCE_UPDATED, RESOURCES_CHANGED, TOOL
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
+    from mcp_trio.runtime.session import Session
     from mcp_trio.wire.jsonrpc import Notification
 
     from .calls import ClientSession
@@ -52,18 +53,31 @@ class Change:
 class Listening:
     """The changes of ``session.listen``: ``async for change in listening``.
 
-    Holds each change once until it is read, however often it happens. Ends when the server ends
-    the subscription, regularly or not.
+    Holds each change once until it is read, however often it happens; of more than
+    ``limits.notifications`` the oldest are dropped, and counted. Ends when the server ends the
+    subscription, regularly or not.
 
     Attributes:
         honoured: what the server said that it will tell; None on revisions that do not say so.
+        uris: the resources it watches.
     """
 
-    __slots__ = ("_ended", "_id", "_kinds", "_pending", "_readers", "_uris", "begun", "honoured")
+    __slots__ = (
+        "_ended",
+        "_id",
+        "_kinds",
+        "_pending",
+        "_readers",
+        "_session",
+        "begun",
+        "honoured",
+        "uris",
+    )
 
-    def __init__(self, kinds: Sequence[str], uris: Sequence[str]) -> None:
+    def __init__(self, session: Session, kinds: Sequence[str], uris: Sequence[str]) -> None:
+        self._session = session
         self._kinds = frozenset(kinds)
-        self._uris = frozenset(uris)
+        self.uris: Final = frozenset(uris)
         self._id: int | str | None = None
         self._pending: dict[Change, None] = {}
         self._readers = trio.lowlevel.ParkingLot()
@@ -91,10 +105,13 @@ class Listening:
         uri = params.get("uri") if kind == "resource" else None
         if kind is None or (kind != "resource" and kind not in self._kinds):
             return
-        # A server may tell of what is below a watched resource, so only ours are no filter.
-        if kind == "resource" and (not self._uris or type(uri) is not str):
+        # Not held to the very URIs: a server may name what is below a watched resource.
+        if kind == "resource" and (not self.uris or type(uri) is not str):
             return
         self._pending[Change(kind, uri)] = None
+        if len(self._pending) > self._session.limits.notifications:
+            del self._pending[next(iter(self._pending))]
+            self._session.count_dropped()
         self._readers.unpark()
 
     def end(self) -> None:
@@ -122,11 +139,11 @@ async def listen(
     session: ClientSession, peer: ServerPeer, kinds: Sequence[str], uris: Sequence[str]
 ) -> AsyncIterator[Listening]:
     """Do what ``session.listen`` says."""
-    listening = Listening(kinds, uris)
+    listening = Listening(session.session, kinds, uris)
     peer.listening.add(listening)
     try:
         if peer.envelope is None:
-            async with _subscribed(session, uris):
+            async with _subscribed(session, peer, listening, uris):
                 yield listening
         else:
             async with _open(session, peer, listening, kinds, uris):
@@ -137,8 +154,10 @@ async def listen(
 
 
 @asynccontextmanager
-async def _subscribed(session: ClientSession, uris: Sequence[str]) -> AsyncIterator[None]:
-    """Subscribe to each resource; lists tell by themselves."""
+async def _subscribed(
+    session: ClientSession, peer: ServerPeer, listening: Listening, uris: Sequence[str]
+) -> AsyncIterator[None]:
+    """Subscribe to each resource; lists tell by themselves. Others who listen keep theirs."""
     subscribed: list[str] = []
     try:
         for uri in uris:
@@ -148,8 +167,10 @@ async def _subscribed(session: ClientSession, uris: Sequence[str]) -> AsyncItera
     finally:
         drain = session.session.limits.drain
         with trio.move_on_after(drain, shield=True), suppress(McpError):
+            others = [other.uris for other in peer.listening if other is not listening]
             for uri in subscribed:
-                await session.unsubscribe(uri)
+                if not any(uri in each for each in others):
+                    await session.unsubscribe(uri)
 
 
 @asynccontextmanager

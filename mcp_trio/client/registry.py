@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, overload
 
@@ -226,6 +227,11 @@ class Client:
     def offered(self) -> Revision:
         """The revision to offer: the newest one spoken that has a handshake, if there is one."""
         return (self.revisions or self.envelope_revisions)[-1]
+
+    @property
+    def patience(self) -> float:
+        """How long the opening of a session may wait for an answer (seconds)."""
+        return math.inf if self.deadline is None else min(self.deadline.idle, self.deadline.cap)
 
     def implementation(self) -> Implementation:
         """Return the client's name card."""

@@ -155,6 +155,10 @@ class Outcome:
         finally:
             self._ended.set()
 
+    async def ended(self) -> None:
+        """Wait for its end, whatever that is."""
+        await self._ended.wait()
+
     async def wait(self) -> Any:
         """Return the value, or raise what the call raised."""
         await self._ended.wait()
