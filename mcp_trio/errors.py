@@ -15,6 +15,7 @@
     ├── DeadlineExceeded         a ``Deadline`` ran out; the peer has been told
     ├── OriginSettled            a reverse call's forward call has ended
     ├── CannotSuspend            a handler cannot be suspended here (shield or foreign nursery)
+    ├── Divergence               a handler that is run again asks otherwise than before
     ├── NoReverseRoute           this request's peer cannot be asked anything
     ├── HttpFailure              no answer but an HTTP status that is no success, or no connection
     ├── OutcomeUnknown           the connection broke before anybody can know what became of a call
@@ -39,6 +40,7 @@ __all__ = [
     "CapabilityMissing",
     "ConnectFailed",
     "DeadlineExceeded",
+    "Divergence",
     "ErrorCode",
     "EventsExpired",
     "HttpFailure",
@@ -251,6 +253,23 @@ class OriginSettled(McpError):
 
 class CannotSuspend(McpError):
     """The handler cannot be suspended here: a shield or a foreign nursery is in the way."""
+
+
+class Divergence(McpError):
+    """A handler does not repeat itself, so that it cannot be known what an answer is about.
+
+    Source: 2026-07-28 basic/patterns/mrtr, whose rounds run a handler again.
+
+    Attributes:
+        key: the key that stands for two things.
+        before, now: the two, shortened.
+    """
+
+    def __init__(self, what: str, key: str, before: str, now: str) -> None:
+        super().__init__(f"{what}: key {key!r} stood for {before} and now stands for {now}")
+        self.key: Final = key
+        self.before: Final = before
+        self.now: Final = now
 
 
 class NoReverseRoute(McpError):

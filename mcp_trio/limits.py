@@ -39,15 +39,15 @@ class Limits:
     notifications: int = field(default=1_000, validator=_positive)
     #: The state of a call that asks in several rounds: its size (bytes), and for how long its
     #: client may take to answer (seconds).
-    request_state_bytes: int = 64 * 1024
-    request_state_time: float = 600.0
+    request_state_bytes: int = field(default=64 * KIB, validator=_positive)
+    request_state_time: float = field(default=600.0, validator=_positive)
     #: Resources that one subscription watches.
-    subscribed: int = 1_000
+    subscribed: int = field(default=1_000, validator=_positive)
     #: How long a server's process may take to say what it speaks, before it is taken for one
     #: that wants a handshake (seconds).
-    probe_time: float = 5.0
+    probe_time: float = field(default=5.0, validator=_positive)
     #: Rounds in which a client answers one call.
-    rounds: int = 16
+    rounds: int = field(default=16, validator=_positive)
     #: Worker threads for sync handlers, in all and for one session.
     threads: int = field(default=40, validator=_positive)
     threads_per_session: int = field(default=8, validator=_positive)

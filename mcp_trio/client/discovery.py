@@ -8,7 +8,7 @@ Source: 2026-07-28 server/discover, basic/versioning § Backward Compatibility.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import trio
 
@@ -28,6 +28,7 @@ from mcp_trio.wire import era
 from mcp_trio.wire.envelope import (
     CLIENT_CAPABILITIES,
     CLIENT_INFO,
+    DISCOVER,
     PROTOCOL_VERSION,
     SERVER_INFO,
 )
@@ -44,8 +45,6 @@ if TYPE_CHECKING:
     from .registry import Client
 
 __all__ = ["EndedByProbe", "discover", "envelope_of"]
-
-_DISCOVER: Final = "server/discover"
 
 
 class EndedByProbe(McpError):
@@ -85,7 +84,7 @@ async def discover(
         try:
             decision, raw = await _probe(client, session, willing, asked, over_http=over_http)
         except (ProtocolViolation, OutcomeUnknown) as exc:  # no answer of any era
-            raise failed(f"the server did not answer {_DISCOVER}: {exc}") from exc
+            raise failed(f"the server did not answer {DISCOVER}: {exc}") from exc
         kind = type(decision)
         if kind is era.Retry:
             asked.append(decision.revision)  # type: ignore[union-attr]  # by its class
@@ -120,7 +119,7 @@ async def _probe(
     patience = client.patience if over_http else min(client.patience, client.limits.probe_time)
     with trio.move_on_after(patience):  # noqa: ASYNC912 - the call is one
         try:
-            raw = await session.call(_DISCOVER, {"_meta": envelope_of(client, revision)})
+            raw = await session.call(DISCOVER, {"_meta": envelope_of(client, revision)})
             answer, status = Result(0, raw), 200
         except PeerError as exc:
             answer, status = Failure(0, exc.code, exc.message, exc.data), 400
@@ -155,7 +154,7 @@ def _open(
         said = None if raw is None else (raw.get("_meta") or {}).get(SERVER_INFO)
         info = None if said is None else codec.structure(said, Implementation)
     except InvalidMessage as exc:
-        raise failed(f"the server's answer to {_DISCOVER}: {exc}") from exc
+        raise failed(f"the server's answer to {DISCOVER}: {exc}") from exc
     _speak(session, revision)
     session.opened_without_handshake(revision)
     peer.enter(envelope_of(client, revision), result, info, raw)

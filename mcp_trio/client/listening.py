@@ -15,7 +15,7 @@ from attrs import frozen
 
 from mcp_trio.errors import McpError
 from mcp_trio.runtime.service import run_beside
-from mcp_trio.wire.envelope import SUBSCRIPTION_ID
+from mcp_trio.wire.envelope import ACKNOWLEDGED, LISTEN, SUBSCRIPTION_ID
 
 from .registry import PROMPTS_CHANGED, RESOURCE_UPDATED, RESOURCES_CHANGED, TOOLS_CHANGED
 
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Change", "Listening", "listen"]
 
-_LISTEN: Final = "subscriptions/listen"
-_ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
 _KINDS: Final = {
     TOOLS_CHANGED: "tools",
     PROMPTS_CHANGED: "prompts",
@@ -96,7 +94,7 @@ class Listening:
         about = meta.get(SUBSCRIPTION_ID) if type(meta) is dict else None
         if (type(about), about) != (type(self._id), self._id):
             return
-        if message.method == _ACKNOWLEDGED:
+        if message.method == ACKNOWLEDGED:
             honoured = params.get("notifications")
             self.honoured = honoured if type(honoured) is dict else {}
             self.begun.set()
@@ -193,7 +191,7 @@ async def _open(
         try:
             with scope:
                 params = {"notifications": wanted, "_meta": dict(peer.envelope or {})}
-                await session.session.call(_LISTEN, params, on_open=listening.named)
+                await session.session.call(LISTEN, params, on_open=listening.named)
         except Exception as exc:  # noqa: BLE001 - raised in the block's task, if it never began
             failure.append(exc)
         finally:

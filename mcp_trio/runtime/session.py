@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import trio
 
 from mcp_trio.errors import ErrorCode, ProtocolViolation, SessionClosed, SessionLost
-from mcp_trio.wire.envelope import is_enveloped
+from mcp_trio.wire.envelope import DISCOVER, is_enveloped
 from mcp_trio.wire.jsonrpc import Batch, Flaw, Malformed, Notification, Request, Result
 from mcp_trio.wire.lifecycle import Event, HandshakeLifecycle, Ruling, State
 from mcp_trio.wire.revisions import Feature
@@ -37,7 +37,7 @@ _log: Final = logging.getLogger("mcp_trio.runtime")
 
 _INITIALIZED: Final = "notifications/initialized"
 #: What may be sent before the handshake, or in its place.
-_BEFORE: Final = frozenset({"ping", "server/discover"})
+_BEFORE: Final = frozenset({"ping", DISCOVER})
 
 
 class Session(Exchange):

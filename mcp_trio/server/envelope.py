@@ -20,6 +20,8 @@ from mcp_trio.runtime.peer import LEVELS
 from mcp_trio.runtime.rounds import Rounds
 from mcp_trio.types import ClientCapabilities, Implementation
 from mcp_trio.wire.envelope import (
+    DISCOVER,
+    LISTEN,
     SERVER_INFO,
     Envelope,
     missing_capability,
@@ -45,14 +47,12 @@ __all__ = ["EnvelopeFace"]
 
 _log: Final = logging.getLogger("mcp_trio.server")
 
-_DISCOVER: Final = "server/discover"
-_LISTEN: Final = "subscriptions/listen"
 #: 2026-07-28 basic/patterns/mrtr: only these may be answered with questions.
 _MAY_ASK: Final = frozenset({"tools/call", "prompts/get", "resources/read"})
 #: 2026-07-28 server/utilities/caching: whose results say how long they hold.
 _CACHEABLE: Final = frozenset(
     {
-        _DISCOVER,
+        DISCOVER,
         "tools/list",
         "prompts/list",
         "resources/list",
@@ -80,7 +80,7 @@ class EnvelopeFace:
         self._server = server
         self._endpoint = endpoint
         every = {name for revision in server.envelope_revisions for name in revision.methods}
-        self.methods: Final = frozenset({_DISCOVER} if server.revisions else every)
+        self.methods: Final = frozenset({DISCOVER} if server.revisions else every)
         if not state_keys:
             _log.info(
                 "requestState is sealed with a random key: open rounds end with this process, "
@@ -109,13 +109,13 @@ class EnvelopeFace:
         peer = self._peer(revision, envelope)
         exchange = serving.session
         self._endpoint.take_on(exchange, peer)
-        if message.method == _DISCOVER:
-            return self._complete(_DISCOVER, revision, self._discovered(revision))
-        if message.method == _LISTEN:
-            asked = peer.codec.params(_LISTEN, message.params)
+        if message.method == DISCOVER:
+            return self._complete(DISCOVER, revision, self._discovered(revision))
+        if message.method == LISTEN:
+            asked = peer.codec.params(LISTEN, message.params)
             offered = self._endpoint.capabilities(revision)
             raw = await self._server.listeners.serve(serving, asked.notifications, offered)
-            return self._complete(_LISTEN, revision, raw)
+            return self._complete(LISTEN, revision, raw)
         if message.method in _MAY_ASK:
             dress = partial(self._complete, message.method, revision)
             serving.rounds = Rounds(serving, message, self._sealer, self._server.limits, dress)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import trio
 
 from mcp_trio.errors import ErrorCode, Refusal
-from mcp_trio.wire.envelope import SUBSCRIPTION_ID
+from mcp_trio.wire.envelope import ACKNOWLEDGED, SUBSCRIPTION_ID
 
 if TYPE_CHECKING:
     from collections.abc import Container
@@ -21,14 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Listener", "Listeners"]
 
-_ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
 _UPDATED: Final = "notifications/resources/updated"
-#: The notices of lists: their methods, and their names in a filter.
-_LISTS: Final = {
-    "notifications/tools/list_changed": "toolsListChanged",
-    "notifications/prompts/list_changed": "promptsListChanged",
-    "notifications/resources/list_changed": "resourcesListChanged",
-}
 
 
 class Listener:
@@ -38,11 +31,12 @@ class Listener:
 
     def __init__(self, wanted: SubscriptionFilter, offered: Container[str]) -> None:
         asked = {
-            "notifications/tools/list_changed": wanted.tools_list_changed,
-            "notifications/prompts/list_changed": wanted.prompts_list_changed,
-            "notifications/resources/list_changed": wanted.resources_list_changed,
+            "tools": wanted.tools_list_changed,
+            "prompts": wanted.prompts_list_changed,
+            "resources": wanted.resources_list_changed,
         }
-        self._lists = {m for m, yes in asked.items() if yes and m.split("/")[1] in offered}
+        kinds = [kind for kind, yes in asked.items() if yes and kind in offered]
+        self._lists = {f"notifications/{kind}/list_changed": f"{kind}ListChanged" for kind in kinds}
         uris = wanted.resource_subscriptions or ()
         self._uris = dict.fromkeys(uris) if "resources" in offered else {}
         self._pending: dict[tuple[str, str], None] = {}
@@ -52,7 +46,7 @@ class Listener:
     @property
     def honoured(self) -> dict[str, Any]:
         """What it will be told of, as a filter."""
-        kinds: dict[str, Any] = {_LISTS[method]: True for method in _LISTS if method in self._lists}
+        kinds: dict[str, Any] = dict.fromkeys(self._lists.values(), True)
         return {**kinds, "resourceSubscriptions": list(self._uris)} if self._uris else kinds
 
     def put(self, method: str, uri: str = "") -> None:
@@ -71,7 +65,7 @@ class Listener:
         session, route = serving.session, serving.route
         about = {SUBSCRIPTION_ID: serving.id}  # of the same JSON type as the request's id
         session.notify_nowait(
-            _ACKNOWLEDGED, {"notifications": self.honoured, "_meta": about}, route=route
+            ACKNOWLEDGED, {"notifications": self.honoured, "_meta": about}, route=route
         )
         while True:
             await self._wake.wait()

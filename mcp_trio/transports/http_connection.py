@@ -18,6 +18,7 @@ import trio
 
 from mcp_trio.errors import ErrorCode, Refusal
 from mcp_trio.wire import http
+from mcp_trio.wire.envelope import LISTEN
 from mcp_trio.wire.http_envelope import (
     ServeEnveloped,
     decide_enveloped,
@@ -58,7 +59,6 @@ _log: Final = logging.getLogger("mcp_trio.transports")
 
 #: Bodies of refused requests up to this size are read, so that the connection can go on.
 _READ_ANYWAY: Final = 65_536
-_LISTEN: Final = "subscriptions/listen"
 #: RFC 9110 § 15.5.2: a 401 "MUST send a WWW-Authenticate header field".
 _CHALLENGE: Final[RawHeaders] = ((b"WWW-Authenticate", b"Bearer"),)
 
@@ -293,7 +293,7 @@ class Connection(ResponseWriter):
             return
         assert type(decision) is ServeEnveloped  # noqa: S101 - the third of three
         facts.agreement = decision.agreement
-        if server.draining and decision.message.method == _LISTEN:  # who listens has been sent home
+        if server.draining and decision.message.method == LISTEN:  # who listens has been sent home
             refusal = refuse(503, "the server is stopping", headers=LATER, id_=decision.message.id)
             await self.reject(refusal, facts)
             return

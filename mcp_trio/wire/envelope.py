@@ -18,8 +18,11 @@ if TYPE_CHECKING:
     from .revisions import Revision
 
 __all__ = [
+    "ACKNOWLEDGED",
     "CLIENT_CAPABILITIES",
     "CLIENT_INFO",
+    "DISCOVER",
+    "LISTEN",
     "LOG_LEVEL",
     "PROTOCOL_VERSION",
     "SERVER_INFO",
@@ -38,6 +41,12 @@ CLIENT_CAPABILITIES: Final = "io.modelcontextprotocol/clientCapabilities"
 LOG_LEVEL: Final = "io.modelcontextprotocol/logLevel"
 SERVER_INFO: Final = "io.modelcontextprotocol/serverInfo"
 SUBSCRIPTION_ID: Final = "io.modelcontextprotocol/subscriptionId"
+
+#: The requests that only this era has.
+DISCOVER: Final = "server/discover"
+LISTEN: Final = "subscriptions/listen"
+#: The first message of a subscription.
+ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
 
 
 @final

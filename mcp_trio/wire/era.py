@@ -22,7 +22,7 @@ from attrs import frozen
 
 from mcp_trio.errors import ErrorCode
 
-from .envelope import is_enveloped
+from .envelope import DISCOVER, is_enveloped
 from .jsonrpc import Failure, Malformed, Notification, Request, Result
 from .revisions import REVISIONS, Era, Feature
 
@@ -118,7 +118,7 @@ def _era_of_body(message: Message | Batch | Malformed) -> Era | None:
     if type(message) is Request:
         if message.method == "initialize":
             return Era.LEGACY
-        if message.method == "server/discover":
+        if message.method == DISCOVER:
             return Era.MODERN  # malformed, and -32602 tells its sender so
     return None
 

@@ -13,7 +13,7 @@ from attrs import frozen
 
 from mcp_trio.errors import ErrorCode, InvalidMessage, Refusal
 
-from .envelope import is_enveloped, read_envelope, revision_of
+from .envelope import LISTEN, is_enveloped, read_envelope, revision_of
 from .era import era_of_post
 from .http import Accepted, reject_malformed
 from .http_policy import Reject, refuse
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 __all__ = ["ServeEnveloped", "decide_enveloped", "is_modern", "status_of_enveloped"]
 
-_LISTEN: Final = "subscriptions/listen"
 _MODERN: Final = frozenset(revision.era for revision in ENVELOPED)
 
 
@@ -104,8 +103,8 @@ def decide_enveloped(
     reason = None if known else check_routing(head.headers, message.method, message.params)
     if reason is not None:
         return _reject(message, ErrorCode.HEADER_MISMATCH, reason)
-    if message.method == _LISTEN and not accepts.sse:
-        return refuse(406, f"the answer to {_LISTEN} is an event stream", id_=message.id)
+    if message.method == LISTEN and not accepts.sse:
+        return refuse(406, f"the answer to {LISTEN} is an event stream", id_=message.id)
     return ServeEnveloped(
         message=message,
         envelope=envelope,

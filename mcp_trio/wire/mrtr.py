@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Protocol, Typ
 import msgspec
 from attrs import field, frozen, validators
 
-from mcp_trio.errors import McpError
+from mcp_trio.errors import Divergence
 
 from .jsonrpc import Unencodable, find_unencodable
 
@@ -38,7 +38,6 @@ __all__ = [
     "AnswerLedger",
     "Asked",
     "BadState",
-    "Divergence",
     "HmacSealer",
     "Question",
     "Sealer",
@@ -136,21 +135,6 @@ class Step(Enum):
     """What `AnswerLedger.once` says of a step that has no recorded value yet."""
 
     TO_RUN = "to run"
-
-
-class Divergence(McpError):
-    """A handler does not repeat itself, so that it cannot be known what an answer is about.
-
-    Attributes:
-        key: the key that stands for two things.
-        before, now: the two, shortened.
-    """
-
-    def __init__(self, what: str, key: str, before: str, now: str) -> None:
-        super().__init__(f"{what}: key {key!r} stood for {before} and now stands for {now}")
-        self.key: Final = key
-        self.before: Final = before
-        self.now: Final = now
 
 
 @final

@@ -13,12 +13,12 @@ from attrs import evolve
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from mcp_trio.errors import Divergence
 from mcp_trio.wire.jsonrpc import Unencodable
 from mcp_trio.wire.mrtr import (
     QUESTION_METHODS,
     AnswerLedger,
     BadState,
-    Divergence,
     HmacSealer,
     Question,
     State,
