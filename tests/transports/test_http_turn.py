@@ -27,10 +27,11 @@ WHO: ContextVar[str] = ContextVar("WHO", default="nobody")
 
 
 class Held(Server):
-    """Its tools; *ended* has how each ``hold`` ended."""
+    """Its tools; *entered* tells of a ``hold`` at work, *ended* has how each one ended."""
 
     def __init__(self) -> None:
         super().__init__("turn", version="1")
+        self.entered = trio.Event()
         self.ended: list[str] = []
         self.tool(echo)
         self.tool(ask)
@@ -38,6 +39,7 @@ class Held(Server):
 
     async def hold(self) -> str:
         """Wait for ever."""
+        self.entered.set()
         try:
             await trio.sleep_forever()
         finally:
@@ -107,11 +109,18 @@ async def test_the_callers_context_is_its_own(taken: list[bytes | None]) -> None
 
 async def test_a_leader_that_is_cancelled_tells_the_server(taken: list[bytes | None]) -> None:
     server = Held()
+
+    async def cancel_once_entered(scope: trio.CancelScope) -> None:
+        await server.entered.wait()
+        scope.cancel()
+
     async with connected(server) as (session, _):
         await lead(session, taken)
         before = len(taken)
-        with trio.move_on_after(0.05):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(cancel_once_entered, nursery.cancel_scope)
             await session.call_tool("hold")
+        assert nursery.cancel_scope.cancelled_caught
         assert len(taken) == before + 1
         assert taken[-1] is None
         while not server.ended:

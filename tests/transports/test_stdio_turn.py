@@ -93,12 +93,17 @@ async def test_the_callers_context_does_not_reach_what_the_server_asks(
 
 
 async def test_a_leader_that_is_cancelled_tells_the_server_once(taken: list[bytes | None]) -> None:
+    async def cancel_once_it_reads(scope: trio.CancelScope) -> None:
+        await trio.testing.wait_all_tasks_blocked()
+        scope.cancel()
+
     async with connect_stdio(plain(SCRIPT), client=client()) as session:
         await lead(session, taken)
         before = len(taken)
-        with trio.move_on_after(0.05) as scope:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(cancel_once_it_reads, nursery.cancel_scope)
             await session.call_tool("hold", {})
-        assert scope.cancelled_caught
+        assert nursery.cancel_scope.cancelled_caught
         assert len(taken) == before + 1
         assert taken[-1] is None
         assert len(json.loads(await text_of(session, "heard"))) == 1
